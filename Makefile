@@ -20,7 +20,7 @@ endif
 # A stamp file saves the check on every run. Reading this file installs nothing and needs no package: pkg-config runs
 # once, for the first command that needs its output, and after the stamp.
 
-PACKAGES := libmicrohttpd libcurl sqlite3 libpq odbc libsodium libcrypto libssl zlib libxml-2.0 xlsxwriter librabbitmq rdkafka
+PACKAGES := libmicrohttpd gnutls libcurl sqlite3 libpq odbc libsodium libcrypto libssl zlib libxml-2.0 xlsxwriter librabbitmq rdkafka hiredis
 DEPS     := build/.deps-build
 PKG_CFLAGS = $(eval PKG_CFLAGS := $$(shell pkg-config --cflags $(PACKAGES)))$(PKG_CFLAGS)
 PKG_LIBS   = $(eval PKG_LIBS := $$(shell pkg-config --libs $(PACKAGES)))$(PKG_LIBS)
@@ -100,7 +100,7 @@ UNIT_BIN := $(UNIT_SRC:%.c=$(B)/%)
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_BIN := $(FUZZ_SRC:%.c=$(B)/%)
 
-.PHONY: all run check soak docs lint bench fuzz fuzz-merge coverage install clean help deps format unit tests-bin fuzz-bin \
+.PHONY: all run check soak cluster docs lint bench fuzz fuzz-merge coverage install clean help deps format unit tests-bin fuzz-bin \
         compile-commands FORCE
 
 all: $(BIN)
@@ -152,7 +152,7 @@ $(B)/gen/%.sql.c: src/%.sql $(SQLT) tools/embed_sql.py
 
 $(BENCH_GEN): bench/src/bench.sql tools/embed_sql.py
 	@mkdir -p $(@D)
-	$(call Q,GEN)$(PYTHON) tools/embed_sql.py $< $@ $(@:.c=.h)
+	$(call Q,GEN)$(PYTHON) tools/embed_sql.py --plain $< $@ $(@:.c=.h)
 
 $(B)/gen/%.sqlt.h: src/%.sqlt tools/embed_sql.py
 	@mkdir -p $(@D)
@@ -204,9 +204,13 @@ check: ## install what is missing, build, and run all tests
 	@tools/install-deps build test
 	$(PYTHON) tests/run.py $(ARGS)
 
-soak: ## crashes and outages in their long sizes: 10,000 documents; an hour or two
+soak: ## crashes, outages, a cluster and a year of traffic in their long sizes: 10,000 documents; an hour or two
 	@tools/install-deps build test
 	$(PYTHON) tests/run.py --soak $(ARGS)
+
+cluster: all ## a whole cluster on this machine, under load, until Ctrl-C; ARGS="--minutes 5 --chaos" breaks it meanwhile
+	@tools/install-deps build test
+	$(PYTHON) tests/cluster/cluster.py $(ARGS)
 
 lint: all $(BENCH) ## formatting, static analysis, locks, direction of includes
 	@tools/install-deps build test
@@ -232,9 +236,12 @@ coverage: ## line coverage of unit and black-box tests, as HTML under build/cove
 	@tools/install-deps build test
 	$(PYTHON) tests/run.py --coverage
 
-install: all ## copy the binary, its man page and completions to $(DESTDIR)$(PREFIX)
+install: all ## copy the binary, its man page, unit and completions to $(DESTDIR)$(PREFIX)
 	install -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/dataflow
 	install -D -m 0644 docs/dataflow.1 $(DESTDIR)$(PREFIX)/share/man/man1/dataflow.1
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' deploy/systemd/dataflow.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/dataflow.service
+	install -D -m 0644 deploy/systemd/dataflow.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/dataflow.conf
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
 	    $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	$(BIN) completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/dataflow

@@ -42,6 +42,26 @@
     return button;
   }
 
+  // Of what was given up: nobody wants it any more, and it goes with what was sent.
+  function dismissButton(channel, row) {
+    const button = h('button', {
+      type: 'button', textContent: t('Dismiss'), 'aria-label': t('Dismiss {what}', { what: row.reference || row.id }), 'data-keep': `dismiss ${row.id}`,
+      onclick: async () => {
+        button.disabled = true;
+        try {
+          await call('POST', path(channel, row.id, 'dismiss'));
+          notice(t('{what} is dismissed: it counts as given up no longer.', { what: `${channel} ${row.id}` }));
+          await again();
+        } catch (problem) {
+          alertProblem(problem);
+        } finally {
+          button.disabled = false;
+        }
+      },
+    });
+    return button;
+  }
+
   function retryAllButton(channel, count) {
     return h('button', {
       type: 'button', textContent: t('Retry all'), 'aria-label': `Retry all of ${channel} in ${failedOf(channel)}`, 'data-keep': `retry all ${channel}`,
@@ -203,10 +223,11 @@
         h('span', { className: 'note', textContent: row.id }),
         row.heldFor ? h('p', { className: 'note', textContent: t('waits for {target}', { target: row.heldFor }) }) : null,
         row.lastError ? h('p', { className: 'reason', textContent: row.lastError }) : null),
-      h('td', {}, row.givenUp ? badge('Given up', t('Given up')) : badge(row.status)),
+      h('td', {}, row.givenUp ? badge('Given up', t('Given up')) : badge(row.status), row.dismissedAt ? h('p', { className: 'note', textContent: t('dismissed') }) : null),
       figure('Tries', Math.max(row.tries, row.attempts)),
       cell('Created', time(row.createdAt)), cell('Last attempt', time(row.lastAttemptAt)), cell('Next attempt', time(row.nextAttemptAt)),
-      h('td', {}, h('div', { className: 'row-actions' }, row.status === failedOf(channel) ? retryButton(channel, row) : null)));
+      h('td', {}, h('div', { className: 'row-actions' }, row.status === failedOf(channel) ? retryButton(channel, row) : null,
+        row.givenUp ? dismissButton(channel, row) : null)));
     node.dataset.row = row.id;
     return node;
   }
@@ -283,7 +304,7 @@
     const fact = (name, ...value) => h('div', {}, h('dt', { textContent: name }), h('dd', {}, ...value));
     const instant = (iso) => (iso ? [stamp(iso), ' (', time(iso), ')'] : [DASH]);
     text('outbox-note', `${row.reference || ''}`);
-    replace($('outbox-actions'), row.status === failedOf(channel) ? retryButton(channel, row) : '');
+    replace($('outbox-actions'), row.status === failedOf(channel) ? retryButton(channel, row) : '', row.givenUp ? dismissButton(channel, row) : '');
     replace($('outbox-body'),
       h('div', { className: 'card ticket', id: 'outbox-row' },
         h('p', {}, badge(row.status), row.givenUp ? badge('Given up', t('Given up')) : null),

@@ -42,6 +42,11 @@
     notice(`${failure.event} is to be sent again.`);
   }
 
+  async function dismissOne(failure) {
+    await call('POST', `admin/webhook-failures/${failure.id}/dismiss`);
+    notice(t('The failure is dismissed.'));
+  }
+
   function failureRow(f) {
     const row = h('tr', {},
       h('td', {}, h('a', { className: 'name', href: address({ client: f.clientId, id: f.subscriptionId }), textContent: f.event, 'data-keep': `failure ${f.id}` }),
@@ -49,7 +54,8 @@
         f.lastError ? h('p', { className: 'reason', textContent: f.lastError }) : null),
       h('td', { className: 'num', 'data-label': 'HTTP', textContent: f.lastStatus ?? DASH }),
       figure('Attempts', f.attempts), cell('Given up', time(f.createdAt)), cell('Replayed', time(f.replayedAt)),
-      h('td', {}, h('div', { className: 'row-actions' }, f.replayedAt ? null : act('Replay', `Replay ${f.event} of ${f.clientId}`, () => replayOne(f), { 'data-keep': `replay ${f.id}` }))));
+      h('td', {}, h('div', { className: 'row-actions' }, f.replayedAt ? null : act('Replay', `Replay ${f.event} of ${f.clientId}`, () => replayOne(f), { 'data-keep': `replay ${f.id}` }),
+        f.replayedAt || f.dismissedAt ? null : act('Dismiss', t('Dismiss {what}', { what: `${f.event} of ${f.clientId}` }), () => dismissOne(f), { 'data-keep': `dismiss ${f.id}` }))));
     row.dataset.failure = f.id;
     return row;
   }
@@ -188,7 +194,9 @@
     replace($('webhooks-body'),
       h('div', { className: 'card ticket', id: 'webhooks-subscription' }, h('p', {}, badge(state(s))), ...why(s),
         h('dl', { className: 'facts wide' }, fact(t('Events'), s.events.join(', ')), fact(t('Created'), time(s.createdAt)), fact('Disabled', time(s.disabledAt)),
-          fact(t('Old secret valid until'), s.previousSecretValidUntil ? stamp(s.previousSecretValidUntil) : DASH))),
+          fact(t('Old secret valid until'), s.previousSecretValidUntil ? stamp(s.previousSecretValidUntil) : DASH),
+          fact(t('Rotates by itself'), t(s.autoRotate ? 'yes' : 'no')), fact(t('Secret in use since'), time(s.secretChangedAt)),
+          fact(t('New secret waits since'), s.nextSecretAt ? time(s.nextSecretAt) : DASH))),
       h('div', { className: 'card' }, h('h2', { textContent: t('Deliveries') }), statusFilter(params, status),
         list.items.length
           ? table('Deliveries', [['Event'], ['Status'], ['HTTP', 'num'], ['Created'], ['Sent'], ['Next attempt']], list.items.map(deliveryRow))

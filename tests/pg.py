@@ -46,9 +46,12 @@ def _die_with_parent():
 
 
 class Postgres:
-    """start() and stop() may be called again and again; close() also removes the data."""
+    """start() and stop() may be called again and again; close() also removes the data.
 
-    def __init__(self):
+    of: a primary, of which this is made as a streaming standby. Its name in synchronous_standby_names is "standby"."""
+
+    def __init__(self, of=None):
+        self.settings = {}
         self.dir = tempfile.mkdtemp(prefix="dataflow-pg-")
         self.process = None
         # PostgreSQL refuses to run as root.
@@ -59,7 +62,10 @@ class Postgres:
             os.chown(self.dir, account.pw_uid, account.pw_gid)
         self.data = os.path.join(self.dir, "data")
         try:
-            self._initdb()
+            if of:
+                self._copy(of)
+            else:
+                self._initdb()
         except BaseException:
             shutil.rmtree(self.dir, ignore_errors=True)
             raise
@@ -77,6 +83,15 @@ class Postgres:
             **self.identity)
         if run.returncode != 0:
             raise RuntimeError(f"initdb failed:\n{run.stdout}")
+
+    def _copy(self, primary):
+        run = subprocess.run(
+            [f"{bin_dir()}/pg_basebackup", "-D", self.data, "-R", "-X", "stream", "-c", "fast", "--no-sync",
+             "-d", primary.url().replace("/postgres", "/?application_name=standby")],
+            cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False,
+            **self.identity)
+        if run.returncode != 0:
+            raise RuntimeError(f"pg_basebackup failed:\n{run.stdout}")
 
     def url(self, database="postgres"):
         return f"postgres://{USER}:{PASSWORD}@127.0.0.1:{self.port}/{database}"
@@ -102,7 +117,8 @@ class Postgres:
                 [f"{bin_dir()}/postgres", "-D", self.data, "-p", str(self.port), "-k", self.dir,
                  "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=300", "-c", "shared_buffers=64MB",
                  # The machine will not lose its power, and a killed server loses nothing without them.
-                 "-c", "fsync=off", "-c", "full_page_writes=off"],
+                 "-c", "fsync=off", "-c", "full_page_writes=off",
+                 *(part for key, value in self.settings.items() for part in ("-c", f"{key}={value}"))],
                 cwd=self.dir, stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True,
                 preexec_fn=_die_with_parent, **self.identity)
 
@@ -123,10 +139,36 @@ class Postgres:
 
     def kill(self):
         """As a machine that loses its power, but for what the kernel still writes."""
-        os.killpg(self.process.pid, signal.SIGKILL)
+        self._signal(signal.SIGSTOP)  # so that none of them does more than the others
+        self._signal(signal.SIGKILL)
         self.process.wait()
         self.process = None
 
+    def promote(self):
+        """A standby becomes the primary; returns when it takes writes."""
+        run = subprocess.run([f"{bin_dir()}/pg_ctl", "promote", "-D", self.data, "-t", "60"], cwd=self.dir,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=90, check=False,
+                             **self.identity)
+        if run.returncode != 0:
+            raise RuntimeError(f"not promoted:\n{run.stdout}\n{self._log()}")
+
+    def _signal(self, number):
+        """To the server, and then to its processes: each has a session of its own, which killpg does not reach."""
+        os.kill(self.process.pid, number)
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as f:
+            for pid in f.read().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), number)
+
+    def freeze(self):
+        """As a machine that hangs, or is cut off: connections stay, and nobody answers."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self):
+        self._signal(signal.SIGCONT)
+
     def close(self):
+        if self.process:
+            self.thaw()
         self.stop()
         shutil.rmtree(self.dir, ignore_errors=True)

@@ -8,6 +8,7 @@ its input does.
 
 import ctypes
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -50,6 +51,9 @@ class Rabbit:
             f.write("\n".join(lines) + "\n")
         with open(os.path.join(self.dir, "enabled_plugins"), "w", encoding="ascii") as f:
             f.write("[].")
+        # The programs of a node each make it if it is missing, and one may see the other's before it is private.
+        with open(os.open(os.path.join(self.dir, ".erlang.cookie"), os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as f:
+            f.write(secrets.token_hex(16).upper())
         self.env = {
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": self.dir, "LANG": "C.UTF-8",
             "ERL_EPMD_PORT": str(free_port()), "ERL_EPMD_ADDRESS": "127.0.0.1",
@@ -75,11 +79,18 @@ class Rabbit:
             return f.read()
 
     def start(self):
+        return self.begin().wait()
+
+    def begin(self):
+        """Does not wait until it runs, which takes ten seconds of a processor's time."""
         if self.epmd is None:
             self.epmd = self._spawn(["epmd"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                     stderr=subprocess.DEVNULL)
         self._spawn_node()
-        deadline = time.monotonic() + 120
+        return self
+
+    def wait(self):
+        deadline = time.monotonic() + 170
         while not self._listens():
             if self.node.poll() is not None and "dist_port_already_used" in self._log():
                 self.env["RABBITMQ_DIST_PORT"] = str(free_port())  # somebody was quicker

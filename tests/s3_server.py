@@ -1,15 +1,17 @@
 #!/usr/bin/python3
 """A real storage that speaks S3 and verifies signatures, for tests: Debian's OpenStack Swift, all of it in one process.
 
-    tests/s3_server.py DIRECTORY [PORT]
+    tests/s3_server.py DIRECTORY [[HOST:]PORT]
 
 Prints its URL when it answers and serves until it is killed. Objects live in memory, the rest in DIRECTORY. The
 access key is test:tester, the secret key testing, the region us-east-1; buckets are addressed by path, or by host
 below localhost.
 
 Requests can be made to go wrong: POST /faults with {"status": 503, "count": 2, "method": "PUT"} fails the next two
-PUTs before Swift sees them ("after": seconds for Retry-After; "flip": true instead of a status changes a byte of the
-answer); GET /faults tells what is left, and every request that came since: ["PUT /bucket/key?x=", ...].
+PUTs before Swift sees them ("after": seconds for Retry-After). Instead of a status: "flip": true changes a byte of the
+answer; "lose": true has Swift do its work and answers 500; "hold": true lets the request wait until the next POST
+/faults. "match" is text that the request has in its path and query. GET /faults tells what is left, and every request
+that came since: ["PUT /bucket/key?x=", ...].
 """
 
 import json
@@ -114,9 +116,9 @@ def faults_factory(_global_conf, **_conf):
         start_response(f"{status} Planned", [("Content-Type", "application/json"), *headers])
         return [json.dumps(document).encode()]
 
-    def fault_for(method):
+    def fault_for(method, target):
         for fault in faults:
-            if fault["count"] > 0 and fault.get("method", method) == method:
+            if fault["count"] > 0 and fault.get("method", method) == method and fault.get("match", "") in target:
                 fault["count"] -= 1
                 return fault
         return None
@@ -130,12 +132,19 @@ def faults_factory(_global_conf, **_conf):
                     faults[:] = [json.loads(env["wsgi.input"].read())]
                 return answer(start_response, 200, {"faults": faults, "seen": seen})
             query = env.get("QUERY_STRING")
-            seen.append(f"{method} {env['PATH_INFO']}" + (f"?{query}" if query else ""))
-            fault = fault_for(method)
+            target = env["PATH_INFO"] + (f"?{query}" if query else "")
+            seen.append(f"{method} {target}")
+            fault = fault_for(method, target)
             if fault and "status" in fault:
                 env["wsgi.input"].read()
                 headers = [("Retry-After", str(fault["after"]))] if "after" in fault else []
                 return answer(start_response, fault["status"], {}, *headers)
+            if fault and fault.get("lose"):
+                list(app(env, lambda *_args: None))
+                return answer(start_response, 500, {})
+            if fault and fault.get("hold"):
+                while fault in faults:
+                    eventlet.sleep(0.02)
             if fault and fault.get("flip"):
                 # A body of the length it should have, but for one byte.
                 body = b"".join(app(env, start_response))
@@ -163,7 +172,8 @@ def main():
     storage_policy.reload_storage_policies()
 
     listeners = {name: eventlet.listen(("127.0.0.1", 0)) for name in ("account", "container", "object")}
-    proxy = eventlet.listen(("127.0.0.1", int(sys.argv[2]) if len(sys.argv) > 2 else 0))
+    host, _, port = (sys.argv[2] if len(sys.argv) > 2 else "0").rpartition(":")
+    proxy = eventlet.listen((host or "127.0.0.1", int(port)))
     for name, listener in listeners.items():
         make_ring(root, name, listener.getsockname()[1])
     conf = {"devices": str(root), "mount_check": "false", "swift_dir": str(root)}
@@ -175,7 +185,7 @@ def main():
     user = os.environ.get("USER") or "root"
     config.write_text(PROXY.format(root=root, user=user), encoding="utf-8")
     app = loadapp(str(config))
-    print(f"http://127.0.0.1:{proxy.getsockname()[1]}", flush=True)
+    print("http://{}:{}".format(*proxy.getsockname()), flush=True)
     wsgi.server(proxy, app, quiet, minimum_chunk_size=65536)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Checks which room under src/ includes which.
 
-    base <- json, net, store, resilience, tabular, files, shards <- access, outbound, delivery <- webhooks <- features <- app
+    base <- json, net, store, resilience, tabular, shards, locks, keys, files <- access, outbound, delivery <- privacy <- webhooks <- features <- app
 
 A feature may include the rooms below it and no other feature, except webhooks, to which other features report events;
 only app may include all rooms. A file in a folder of a room may include the room's own files and those of its folder, the
@@ -18,17 +18,19 @@ import sys
 from pathlib import Path
 
 FOUNDATION = {"base": set(), "json": {"base"}, "resilience": {"base"}, "store": {"base"}, "net": {"base", "json"},
-              "tabular": {"base", "json"}, "files": {"base", "net", "resilience"},
-              "shards": {"base", "store"}}
+              "tabular": {"base", "json"}, "files": {"base", "net", "resilience", "keys"},
+              "shards": {"base", "store"}, "locks": {"base", "net", "store"}, "keys": {"base", "json", "net", "store"}}
 SERVICES = ("access", "outbound", "delivery")
-FEATURES = ("interface", "imports", "webhooks", "relay", "integrations", "alerts", "admin", "sandbox")
+FEATURES = ("interface", "imports", "webhooks", "relay", "integrations", "alerts", "retention", "admin", "sandbox")
 
 MAY_KNOW = dict(FOUNDATION)
 MAY_KNOW.update({room: set(FOUNDATION) for room in SERVICES})
 MAY_KNOW["delivery"].add("outbound")
-MAY_KNOW.update({room: set(FOUNDATION) | set(SERVICES) for room in FEATURES})
+MAY_KNOW["privacy"] = set(FOUNDATION) | set(SERVICES)
+MAY_KNOW.update({room: set(FOUNDATION) | set(SERVICES) | {"privacy"} for room in FEATURES})
 for teller in ("interface", "imports"):
     MAY_KNOW[teller].add("webhooks")
+MAY_KNOW["backup"] = {"base", "store", "keys", "files"}
 MAY_KNOW["app"] = set(MAY_KNOW)
 
 # Which folder of a room may include which other.

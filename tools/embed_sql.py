@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """Turns the queries of a .sql file into C: one struct df_query (src/store/db.h) for each.
 
-    embed_sql.py IN.sql OUT.c OUT.h
-    embed_sql.py --all OUT.c FILES...       the list of all queries of all files, and OUT.h
+    embed_sql.py [--plain] IN.sql OUT.c OUT.h
+    embed_sql.py --all OUT.c FILES...       the list of all queries of all files with their texts, and OUT.h
     embed_sql.py --shapes IN.sqlt OUT.h     the rows that a template names
+
+The texts are in OUT.c of --all, compressed: a process needs those of one dialect. With --plain they are in OUT.c of the
+file itself, which is then not among FILES.
 
 A file is a sequence of blocks:
 
@@ -78,6 +81,7 @@ behind the operators that contain a question mark (jsonb_exists).
 Mistakes are found at build time: the tool prints FILE:LINE: MESSAGE and exits with status 1.
 """
 
+import gzip
 import os
 import re
 import sys
@@ -753,31 +757,37 @@ def c_array(symbol, text):
     return f"static const char {symbol}[] = {{\n    " + ",\n    ".join(rows) + ",\n};\n"
 
 
-def c_query(block):
+def texts_of(block):
+    """The text of each dialect, SQL Server's markers, and PostgreSQL's text for many rows ("": none)."""
+    params = block.texts[0].params()
+    rendered = {d: render(text, d, params) for d, text in block.by_dialect().items()}
+    many = render(block.many, "postgres", params)[0] if block.many else ""
+    return {d: sql for d, (sql, _) in rendered.items()}, rendered["sqlserver"][1], many
+
+
+def c_query(block, plain):
     name = block.name
     params = block.texts[0].params()
-    out, members, seen = [], [], {}
+    texts, markers, many = texts_of(block)
+    out, members = [], {d: [] for d in DIALECTS}
     if params:
         out.append(f"static const char *const params_{name}[] = {{" +
                    ", ".join(f'"{p}"' for p in params) + "};\n")
-    for dialect, text in block.by_dialect().items():
-        sql, markers = render(text, dialect, params)
-        if sql not in seen:
-            seen[sql] = f"sql_{dialect}_{name}"
-            out.append(c_array(seen[sql], sql))
-        member = f"{{.sql = {seen[sql]}"
-        if dialect == "sqlserver" and markers:
-            out.append(f"static const unsigned char markers_{name}[] = {{" +
-                       ", ".join(map(str, markers)) + "};\n")
-            member += f", .markers = markers_{name}, .marker_count = {len(markers)}"
-        members.append(f"[{ENUM[dialect]}] = {member}}},")
-    body = "\n             ".join(members)
-    if block.many:
-        out.append(c_array(f"many_{name}", render(block.many, "postgres", params)[0]))
+    if plain:
+        for dialect, sql in texts.items():
+            out.append(c_array(f"sql_{dialect}_{name}", sql))
+            members[dialect].append(f".sql = sql_{dialect}_{name}")
+    if markers:
+        out.append(f"static const unsigned char markers_{name}[] = {{" + ", ".join(map(str, markers)) + "};\n")
+        members["sqlserver"].append(f".markers = markers_{name}, .marker_count = {len(markers)}")
+    if plain and many:
+        out.append(c_array(f"many_{name}", many))
+    body = "\n             ".join(f"[{ENUM[d]}] = {{{', '.join(m)}}}," for d, m in members.items() if m)
     out.append(f'const struct df_query df_q_{name} = {{\n    .name = "{name}",\n'
                f"    .params = {'params_' + name if params else 'NULL'},\n"
-               f"    .param_count = {len(params)},\n    .column_count = {len(columns_of(block.texts[0]))},\n"
-               f"    .text = {{{body}}},\n" + (f"    .many = many_{name},\n" if block.many else "") + "};\n")
+               f"    .param_count = {len(params)},\n    .column_count = {len(columns_of(block.texts[0]))},\n" +
+               (f"    .text = {{{body}}},\n" if body else "") + (f"    .many = many_{name},\n" if plain and many else "") +
+               ("" if plain else "    .is_packed = true,\n") + "};\n")
     return "\n".join(out)
 
 
@@ -790,7 +800,7 @@ def write(path, text):
         f.write(text)
 
 
-def embed(source, out_c, out_h):
+def embed(source, out_c, out_h, plain):
     blocks = parse_file(source)
     g = guard(out_h)
     write(out_h, f"/* Generated from {source} by tools/embed_sql.py. */\n#ifndef {g}\n#define {g}\n\n"
@@ -800,28 +810,48 @@ def embed(source, out_c, out_h):
                  "\n#endif\n")
     write(out_c, f"/* Generated from {source} by tools/embed_sql.py. */\n"
                  f'#include "{os.path.basename(out_h)}"\n\n' +
-                 "\n".join(c_query(b) for b in blocks))
+                 "\n".join(c_query(b, plain) for b in blocks))
+
+
+def c_pack(symbol, texts):
+    """Texts one after the other, each ended by NUL; no time in the archive: the same files give the same binary."""
+    data = b"".join(t.encode() + b"\0" for t in texts)
+    packed = gzip.compress(data, 9, mtime=0)
+    rows = ["".join(f"{b}," for b in packed[i:i + 32]) for i in range(0, len(packed), 32)]
+    return (f"static const unsigned char {symbol}[] = {{\n" + "\n".join(rows) + "\n};\n",
+            f'{{"{symbol}", {symbol}, sizeof({symbol}), {len(data)}}}')
 
 
 def embed_all(out_c, sources):
-    names, includes, members = {}, [], []
+    """In the order of the names, so that one is found by its name."""
+    found, includes = {}, []
     for source in sources:
         includes.append(f'#include "{source.removeprefix("src/")}.h"\n')
         for b in parse_file(source):
-            if b.name in names:
-                raise Mistake(source, b.line, f"duplicate name '{b.name}', also in {names[b.name]}")
-            names[b.name] = f"{source}:{b.line}"
-            members.append(f"    &df_q_{b.name},\n")
+            if b.name in found:
+                raise Mistake(source, b.line, f"duplicate name '{b.name}', also in {found[b.name][0]}")
+            found[b.name] = (f"{source}:{b.line}", texts_of(b))
+    names = sorted(found)
+    packs = {d: c_pack(f"texts_{d}", [found[n][1][0][d] for n in names]) for d in DIALECTS}
+    many = c_pack("texts_many", [found[n][1][2] for n in names])
     out_h = out_c.removesuffix(".c") + ".h"
     g = guard(out_h)
     write(out_h, f"/* Generated by tools/embed_sql.py: every query of the program. */\n#ifndef {g}\n#define {g}\n\n"
-                 '#include "store/db.h"\n\nextern const struct df_query *const df_all_queries[];\n'
-                 "extern const size_t df_all_queries_count;\n\n#endif\n")
+                 '#include "base/file.h"\n#include "store/db.h"\n\n'
+                 "/* In the order of their names. */\nextern const struct df_query *const df_all_queries[];\n"
+                 "extern const size_t df_all_queries_count;\n"
+                 "/* Their texts in the same order, each ended by a NUL. */\n"
+                 "extern const struct df_file df_query_packs[DF_DIALECT_COUNT];\n"
+                 "extern const struct df_file df_query_many_pack; /* empty: there is none for many rows */\n\n#endif\n")
     write(out_c, "/* Generated by tools/embed_sql.py: every query of the program. */\n"
                  f'#include "{os.path.basename(out_h)}"\n\n' + "".join(includes) +
                  "\nconst struct df_query *const df_all_queries[] = {\n" +
-                 ("".join(members) or "    NULL,\n") +
-                 f"}};\nconst size_t df_all_queries_count = {len(members)};\n")
+                 ("".join(f"    &df_q_{n},\n" for n in names) or "    NULL,\n") +
+                 f"}};\nconst size_t df_all_queries_count = {len(names)};\n\n" +
+                 "".join(array for array, _ in (*packs.values(), many)) +
+                 "\nconst struct df_file df_query_packs[DF_DIALECT_COUNT] = {\n" +
+                 "".join(f"    [{ENUM[d]}] = {member},\n" for d, (_, member) in packs.items()) + "};\n"
+                 f"const struct df_file df_query_many_pack = {many[1]};\n")
 
 
 def embed_shapes(source, out_h):
@@ -836,10 +866,12 @@ def main(argv):
             embed_all(argv[2], argv[3:])
         elif len(argv) == 4 and argv[1] == "--shapes":
             embed_shapes(argv[2], argv[3])
+        elif len(argv) == 5 and argv[1] == "--plain":
+            embed(*argv[2:], plain=True)
         elif len(argv) == 4:
-            embed(argv[1], argv[2], argv[3])
+            embed(*argv[1:], plain=False)
         else:
-            print("usage: embed_sql.py IN.sql OUT.c OUT.h | --all OUT.c FILES... | --shapes IN.sqlt OUT.h", file=sys.stderr)
+            print("usage: embed_sql.py [--plain] IN.sql OUT.c OUT.h | --all OUT.c FILES... | --shapes IN.sqlt OUT.h", file=sys.stderr)
             return 2
     except (Mistake, OSError) as e:
         print(e, file=sys.stderr)

@@ -23,7 +23,7 @@ ORDER = ("SELECT", "INSERT", "UPDATE", "DELETE")
 MIGRATING = {"schema_script_record"}
 
 # The relay makes its statements itself (src/relay/sql.c): it locks rows of the server's own events and marks them.
-MADE_IN_C = {"outbox_events": {"SELECT", "UPDATE"}}
+MADE_IN_C = {"outbox_events": {"SELECT", "UPDATE"}, "batch_ready_outbox": {"SELECT", "UPDATE"}}
 
 
 def needed(root=ROOT):

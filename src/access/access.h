@@ -8,11 +8,13 @@
 
 #include "access/auth.h"
 
+struct df_keys;
 struct df_policies;
 struct df_usage;
 
 struct df_access {
     struct df_store *store;
+    struct df_keys *keys;
     struct df_auth *auth;
     struct df_usage *usage;
     struct df_policies *policies;

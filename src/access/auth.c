@@ -1,5 +1,6 @@
 #include "access/auth.h"
 
+#include "access/denials.h"
 #include "access/gate.h"
 #include "access/logins.h"
 #include "access/usage.h"
@@ -10,6 +11,7 @@
 #include <assert.h>
 #include <sodium.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define HASH_THREADS 16       /* at most */
 #define ADMIN_ID     "*admin" /* the gate's name for the administrator; no client has it */
@@ -20,7 +22,11 @@ _Static_assert(DF_GATE_TAG_BYTES == DF_HASH_TASK_KEY,
 struct df_auth {
     struct df_store *store;
     const struct df_clock *clock;
-    const struct df_secret *admin_key;
+    struct df_admin admin;         /* of [admin]; its key may be NULL */
+    const struct df_admin *admins; /* [admin.NAME] */
+    size_t admin_count;
+    bool has_admin;
+    struct df_denials *denials;
     struct df_usage *usage;
     struct df_gate *gate;
     struct df_logins *logins;
@@ -70,7 +76,11 @@ struct df_auth *df_auth_new(const struct df_auth_options *opt)
         abort();
     a->store = opt->store;
     a->clock = opt->clock;
-    a->admin_key = opt->settings.admin_key;
+    a->admin = (struct df_admin){.key = opt->settings.admin_key, .role = DF_ADMIN_ADMIN};
+    a->admins = opt->settings.admins;
+    a->admin_count = opt->settings.admin_count;
+    a->has_admin = df_auth_has_admin(&opt->settings);
+    a->denials = df_denials_new(opt->store, opt->clock);
     a->usage = opt->usage;
     a->gate = df_gate_new(opt->settings.failures_per_minute, opt->clock);
     a->logins = df_logins_new(opt->clock);
@@ -94,6 +104,7 @@ void df_auth_free(struct df_auth *a)
     df_auth_stop(a);
     df_hash_line_release(&a->line);
     df_logins_free(a->logins);
+    df_denials_free(a->denials);
     df_gate_free(a->gate);
     free(a);
 }
@@ -122,7 +133,8 @@ static bool refuse_request(struct df_req *req, enum df_code code, const char *de
 static bool admit_to_route(struct df_req *req, struct df_client *c)
 {
     const char *scope = df_req_route(req)->scope;
-    if (scope && !df_scope_allows(c->scopes, df_str_c(scope))) {
+    if (scope && df_req_route(req)->access == DF_ACCESS_CLIENT &&
+        !df_scope_allows(c->scopes, df_str_c(scope))) {
         df_req_fail(req, DF_E_SCOPE_MISSING, "This client lacks the scope \"%s\".", scope);
         return false;
     }
@@ -407,18 +419,29 @@ static enum df_verdict check_client(struct df_auth *a, struct df_req *req)
 
 enum admin { ADMIN_RIGHT, ADMIN_WRONG, ADMIN_SHUT };
 
+/* Looks at every key, so that the time tells nothing of which one matches. */
+static const struct df_admin *find_admin(const struct df_auth *a, struct df_str given)
+{
+    const struct df_admin *found = df_secret_matches(a->admin.key, given) ? &a->admin : NULL;
+
+    for (size_t i = 0; i < a->admin_count; i++)
+        if (df_secret_matches(a->admins[i].key, given))
+            found = &a->admins[i];
+    return found;
+}
+
 /*
  * Comparing a key costs nothing, so a right key passes even if others behind the same address have
  * failed often. For a key short enough to be guessed, that would allow guesses without limit: such
  * a key passes only if it was right from there lately, or if not too many were wrong.
  */
 static enum admin judge_admin(struct df_auth *a, const struct df_req *req, struct df_str given,
-                              int64_t *ret_wait_ms)
+                              const struct df_admin **ret, int64_t *ret_wait_ms)
 {
     struct df_attempt attempt;
     unsigned char fp[DF_FINGERPRINT_LEN];
-    bool right = df_secret_matches(a->admin_key, given);
-    bool strong = df_secret_str(a->admin_key).len >= DF_ADMIN_KEY_STRONG;
+    const struct df_admin *right = find_admin(a, given);
+    bool strong = given.len >= DF_ADMIN_KEY_STRONG;
 
     df_logins_fingerprint(a->logins, given, fp);
     df_gate_attempt(a->gate, df_req_peer_network(req), DF_STR(ADMIN_ID),
@@ -427,6 +450,7 @@ static enum admin judge_admin(struct df_auth *a, const struct df_req *req, struc
         return ADMIN_SHUT;
     if (right) {
         df_gate_right(a->gate, &attempt);
+        *ret = right;
         return ADMIN_RIGHT;
     }
     count_outcome("refused");
@@ -438,17 +462,47 @@ static enum admin judge_admin(struct df_auth *a, const struct df_req *req, struc
 bool df_auth_is_admin(struct df_auth *a, const struct df_req *req)
 {
     struct df_str given = df_req_header(req, "X-Admin-Key");
+    const struct df_admin *admin;
     int64_t wait_ms;
 
-    return a->admin_key && given.len > 0 && judge_admin(a, req, given, &wait_ms) == ADMIN_RIGHT;
+    return a->has_admin && given.len > 0 &&
+           judge_admin(a, req, given, &admin, &wait_ms) == ADMIN_RIGHT;
+}
+
+static int role_needed(const struct df_route *route)
+{
+    if (route->access == DF_ACCESS_METRICS || route->access == DF_ACCESS_ANY)
+        return DF_ADMIN_READ;
+    for (int role = DF_ADMIN_READ; route->scope && role <= DF_ADMIN_ADMIN; role++)
+        if (strcmp(route->scope, df_admin_role_name(role)) == 0)
+            return role;
+    return strcmp(route->method, "GET") == 0 ? DF_ADMIN_READ : DF_ADMIN_ADMIN;
+}
+
+static enum df_verdict admit_admin(struct df_auth *a, struct df_req *req,
+                                   const struct df_admin *admin)
+{
+    int needed = role_needed(df_req_route(req));
+
+    df_req_set_operator(req, admin);
+    if (admin->name)
+        df_log_ctx_set(df_req_log(req), "admin", df_str_c(admin->name));
+    if (admin->role >= needed)
+        return DF_PASS;
+    count_outcome("denied");
+    df_denials_note(a->denials, req, df_admin_role_name(needed));
+    df_req_fail(req, DF_E_ROLE_MISSING, "This key has the role \"%s\"; \"%s\" is needed.",
+                df_admin_role_name(admin->role), df_admin_role_name(needed));
+    return DF_ANSWERED;
 }
 
 static enum df_verdict check_admin(struct df_auth *a, struct df_req *req)
 {
     struct df_str given = df_req_header(req, "X-Admin-Key");
+    const struct df_admin *admin = NULL;
     int64_t wait_ms = 0;
 
-    if (!a->admin_key) {
+    if (!a->has_admin) {
         (void)refuse_request(req, DF_E_NOT_FOUND, "There is nothing here.");
         return DF_ANSWERED;
     }
@@ -456,9 +510,9 @@ static enum df_verdict check_admin(struct df_auth *a, struct df_req *req)
         (void)refuse_request(req, DF_E_UNAUTHORIZED, "X-Admin-Key is required.");
         return DF_ANSWERED;
     }
-    switch (judge_admin(a, req, given, &wait_ms)) {
+    switch (judge_admin(a, req, given, &admin, &wait_ms)) {
     case ADMIN_RIGHT:
-        return DF_PASS;
+        return admit_admin(a, req, admin);
     case ADMIN_WRONG:
         (void)refuse_request(req, DF_E_UNAUTHORIZED, "X-Admin-Key is wrong.");
         break;
@@ -478,12 +532,13 @@ enum df_verdict df_auth_authorize(struct df_auth *a, struct df_req *req)
         return check_client(a, req);
     case DF_ACCESS_ADMIN:
         return check_admin(a, req);
+    case DF_ACCESS_ANY:
     case DF_ACCESS_OWNER:
         return df_req_header(req, "X-Admin-Key").ptr ? check_admin(a, req) : check_client(a, req);
     case DF_ACCESS_METRICS:
         if (df_req_peer_is_loopback(req))
             return DF_PASS;
-        if (a->admin_key)
+        if (a->has_admin)
             return check_admin(a, req);
         (void)refuse_request(req, DF_E_UNAUTHORIZED, "Only from loopback, or with X-Admin-Key.");
         return DF_ANSWERED;
@@ -494,6 +549,11 @@ enum df_verdict df_auth_authorize(struct df_auth *a, struct df_req *req)
 const struct df_client *df_auth_client(const struct df_req *req)
 {
     return df_req_user(req);
+}
+
+const struct df_admin *df_auth_admin(const struct df_req *req)
+{
+    return df_req_operator(req);
 }
 
 /* --- logins in memory --- */

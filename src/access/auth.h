@@ -32,11 +32,18 @@
 /* struct df_route.access */
 enum df_access_kind {
     DF_ACCESS_OPEN,
-    DF_ACCESS_CLIENT, /* with route.scope, if it has one */
-    DF_ACCESS_ADMIN,
-    DF_ACCESS_METRICS, /* loopback, or the admin key */
-    DF_ACCESS_OWNER,   /* the client that {clientId} names (others: 404), or the admin key */
+    DF_ACCESS_CLIENT,  /* with route.scope, if it has one */
+    DF_ACCESS_ADMIN,   /* an admin key with the role that the route needs */
+    DF_ACCESS_METRICS, /* loopback, or any admin key */
+    DF_ACCESS_ANY,     /* any client, or any admin key */
+    DF_ACCESS_OWNER,   /* the client that {clientId} names (others: 404), or as DF_ACCESS_ADMIN */
 };
+
+/* The scope of a route for administrators is the role that it needs. NULL: by its method, GET needs
+ * `read`, others `admin`. A key without it gets 403 RoleMissing. */
+#define DF_NEEDS_READ    "read"
+#define DF_NEEDS_OPERATE "operate"
+#define DF_NEEDS_ADMIN   "admin"
 
 /* A shorter admin key could be guessed if the number of guesses had no limit. */
 #define DF_ADMIN_KEY_STRONG 24
@@ -61,6 +68,8 @@ enum df_verdict df_auth_authorize(struct df_auth *a, struct df_req *req);
 
 /* The client behind an authorized request; NULL: it is the administrator. */
 const struct df_client *df_auth_client(const struct df_req *req);
+/* The admin key behind an authorized request; NULL: it is a client, or an open route. */
+const struct df_admin *df_auth_admin(const struct df_req *req);
 
 /* Forgets the client's row and secrets, after a change to it was committed. */
 void df_auth_forget(struct df_auth *a, struct df_str identifier);
@@ -72,7 +81,7 @@ void df_auth_refresh(struct df_auth *a, struct df_str identifier);
 /* Writes LastSeenAt of the clients seen since the last call, at most once a minute for each. */
 void df_auth_flush_seen(struct df_auth *a);
 
-/* Whether a request to an open route carries the admin key. A wrong key counts as a failed
+/* Whether a request to an open route carries an admin key. A wrong key counts as a failed
  * login. */
 bool df_auth_is_admin(struct df_auth *a, const struct df_req *req);
 

@@ -45,7 +45,8 @@ UPDATE Clients
 SET PreviousSecretHash = SecretHash, PreviousSecretSalt = SecretSalt,
     PreviousSecretAlgorithm = SecretAlgorithm,
     PreviousSecretExpiresAt = :previous_until,
-    SecretHash = :hash, SecretSalt = :salt, SecretAlgorithm = :algorithm, UpdatedAt = :now
+    SecretHash = :hash, SecretSalt = :salt, SecretAlgorithm = :algorithm, SecretChangedAt = :now,
+    UpdatedAt = :now
 WHERE ClientIdentifier = CAST(:identifier AS VARCHAR(65));
 
 -- Not UpdatedAt: being seen changes nothing about the client.

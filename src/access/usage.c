@@ -389,8 +389,8 @@ struct df_usage *df_usage_new(const char *url, const struct df_clock *clock)
 {
     struct df_usage *u = df_calloc(1, sizeof *u);
     enum df_dialect dialect = DF_SQLITE;
-    assert(url && clock);
-    bool shared = df_db_dialect_of(url, &dialect, NULL) == DF_OK && dialect != DF_SQLITE;
+    assert(clock);
+    bool shared = url && df_db_dialect_of(url, &dialect, NULL) == DF_OK && dialect != DF_SQLITE;
     u->url = url;
     u->clock = clock;
     u->limiter = df_limiter_new(clock, shared);

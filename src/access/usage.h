@@ -26,7 +26,8 @@
 
 struct df_usage;
 
-/* url: of the database; lives as long. */
+/* url: of the database; lives as long. NULL: it counts alone, as a process does that takes no
+ * requests of clients. */
 struct df_usage *df_usage_new(const char *url, const struct df_clock *clock);
 /* Ends the exchange, and leaves behind what was admitted in the last minute. After the last request
  * was admitted. */

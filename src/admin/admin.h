@@ -8,5 +8,8 @@
 extern const struct df_route df_admin_routes[];
 extern const struct df_route df_policy_routes[];
 extern const struct df_route df_search_routes[];
+extern const struct df_route df_key_routes[]; /* with a struct df_key_watch */
+extern const struct df_route
+    df_audit_routes[]; /* their arg points to the path of a directory for temporary files */
 
 #endif

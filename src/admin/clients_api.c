@@ -315,30 +315,25 @@ static const struct df_handler patch = {
     .done = patched,
 };
 
-/* --- GET /admin/audit --- */
-
-static enum df_code run_audit(struct df_db *db, struct df_work *w, struct df_err *err)
-{
-    df_page_open(&w->json);
-    enum df_code code =
-        df_audit_list(db, w->page.size, w->page.offset, &w->json, &w->page.total, err);
-    df_page_close(&w->page, &w->json);
-    return code;
-}
-
-static const struct df_handler audit = {
-    .paged = true,
-    .max_answer = ANSWER_MAX,
-    .run = run_audit,
-};
-
 /* --- GET /whoami --- */
+
+static void write_admin(const struct df_admin *admin, struct df_json_out *json)
+{
+    df_json_open(json, '{');
+    df_json_kv_text(json, "admin", df_str_c(admin->name ? admin->name : "admin"));
+    df_json_kv_text(json, "role", df_str_c(df_admin_role_name(admin->role)));
+    df_json_close(json, '}');
+}
 
 static void write_caller(struct df_work *w)
 {
     const struct df_client *client = df_auth_client(w->req);
     struct df_json_out *json = &w->json;
 
+    if (!client) {
+        write_admin(df_auth_admin(w->req), json);
+        return;
+    }
     df_json_open(json, '{');
     df_json_kv_text(json, "clientId", df_str_c(client->identifier));
     df_json_kv_text(json, "name", df_str_c(client->name));
@@ -358,7 +353,6 @@ const struct df_route df_admin_routes[] = {
     ADMIN("GET", "/clients/{clientId}", DF_BODY_NONE, get),
     ADMIN("PATCH", "/clients/{clientId}", DF_BODY_JSON, patch),
     ADMIN("POST", "/clients/{clientId}/rotate-secret", DF_BODY_ANY, rotate),
-    ADMIN("GET", "/audit", DF_BODY_NONE, audit),
-    DF_ROUTE("GET", "/whoami", DF_BODY_NONE, DF_ACCESS_CLIENT, NULL, whoami),
+    DF_ROUTE("GET", "/whoami", DF_BODY_NONE, DF_ACCESS_ANY, NULL, whoami),
     {.method = NULL},
 };

@@ -120,13 +120,18 @@ static struct df_outbox_row row_of(const struct df_result *r)
         .tries = df_col_int(r, channel_item_Tries),
         .first_failed_ms = df_col_time(r, channel_item_FirstFailedAt),
         .held_for = df_col_text(r, channel_item_HeldFor),
+        .dismissed_ms = df_col_time(r, channel_item_DismissedAt),
     };
 }
 
-static bool is_given_up(const struct df_channel *c, const struct df_outbox_row *row)
+/* A time of dismissal counts only while the row is as it was then. */
+static void judge_row(const struct df_channel *c, struct df_outbox_row *row)
 {
-    return row->due_ms < 0 &&
-           df_str_eq(row->status, df_str_c(df_outbox_status_name(c, DF_OUTBOX_ERROR)));
+    bool ended = row->due_ms < 0 &&
+                 df_str_eq(row->status, df_str_c(df_outbox_status_name(c, DF_OUTBOX_ERROR)));
+
+    row->dismissed_ms = ended ? row->dismissed_ms : -1;
+    row->given_up = ended && row->dismissed_ms < 0;
 }
 
 struct listing {
@@ -139,7 +144,7 @@ static void show_item(void *arg, struct df_result *r)
     const struct listing *l = arg;
     struct df_outbox_row row = row_of(r);
 
-    row.given_up = is_given_up(l->channel, &row);
+    judge_row(l->channel, &row);
     l->view->row(l->view->arg, &row);
 }
 
@@ -177,7 +182,7 @@ static void show_detail(void *arg, struct df_result *r)
     struct detail *d = arg;
     struct df_outbox_row row = row_of(r); /* a detail has the columns of an item first */
 
-    row.given_up = is_given_up(d->channel, &row);
+    judge_row(d->channel, &row);
     row.payload = d->channel->payload_is_blob ? df_col_blob(r, channel_detail_Payload)
                                               : df_col_text(r, channel_detail_Payload);
     row.correlation_id = df_col_text(r, channel_detail_CorrelationId);
@@ -327,6 +332,7 @@ static void write_members(const struct df_outbox_row *row, struct df_json_out *o
     df_json_kv_time(out, "firstFailedAt", row->first_failed_ms);
     df_json_kv_text(out, "heldFor", row->held_for);
     df_json_kv_bool(out, "givenUp", row->given_up);
+    df_json_kv_time(out, "dismissedAt", row->dismissed_ms);
 }
 
 static void write_row_item(void *arg, const struct df_outbox_row *row)
@@ -386,10 +392,15 @@ enum df_code df_outbox_json_row(struct df_db *db, const struct df_channel *c, st
     return DF_OK;
 }
 
-void df_outbox_json_retried(const struct df_channel *c, struct df_str id, struct df_json_out *out)
+void df_outbox_json_changed(const struct df_channel *c, enum df_outbox_change what,
+                            struct df_str id, struct df_json_out *out)
 {
+    enum df_outbox_status status = what == DF_OUTBOX_RETRY ? DF_OUTBOX_PENDING : DF_OUTBOX_ERROR;
+
     df_json_open(out, '{');
     df_json_kv_text(out, "id", id);
-    df_json_kv_text(out, "status", df_str_c(df_outbox_status_name(c, DF_OUTBOX_PENDING)));
+    df_json_kv_text(out, "status", df_str_c(df_outbox_status_name(c, status)));
+    if (what == DF_OUTBOX_DISMISS)
+        df_json_kv_bool(out, "dismissed", true);
     df_json_close(out, '}');
 }

@@ -80,6 +80,7 @@ struct df_outbox_row {
     int64_t tries;
     int64_t first_failed_ms;
     struct df_str held_for; /* the target that it waits for; absent: none */
+    int64_t dismissed_ms;   /* of a row that was given up */
     bool given_up;
     /* df_outbox_get only */
     struct df_str payload;
@@ -107,26 +108,35 @@ enum df_code df_outbox_list(struct df_db *db, const struct df_channel *c,
 enum df_code df_outbox_get(struct df_db *db, const struct df_channel *c, struct df_str id,
                            const struct df_outbox_view *view, struct df_err *err) DF_MUST_CHECK;
 
+/* What a person decides about rows that failed. */
+enum df_outbox_change {
+    DF_OUTBOX_RETRY,  /* a row in Error becomes Pending and due, with all its attempts again */
+    DF_OUTBOX_DISMISS /* one that was given up counts as such no longer, and falls under retention
+                       */
+};
+
 /*
- * Inside the caller's transaction. A row in Error becomes Pending and due, with all its attempts
- * again, and an audit row says who wanted it; a row that is Pending already stays as it is.
- * DF_E_NOT_FOUND; DF_E_CONFLICT if it is Sending or Sent.
+ * Inside the caller's transaction, with an audit row that says who wanted it. A row that is as
+ * wanted already stays as it is. DF_E_NOT_FOUND; DF_E_CONFLICT: nothing failed, or (to dismiss it)
+ * the row will be tried again.
  */
-enum df_code df_outbox_retry(struct df_db *db, const struct df_channel *c, struct df_str id,
-                             const struct df_actor *by, int64_t now_ms,
-                             struct df_err *err) DF_MUST_CHECK;
+enum df_code df_outbox_change(struct df_db *db, const struct df_channel *c,
+                              enum df_outbox_change what, struct df_str id,
+                              const struct df_actor *by, int64_t now_ms,
+                              struct df_err *err) DF_MUST_CHECK;
 
 #define DF_OUTBOX_STEP 500 /* rows of one transaction */
 
-/* How many rows in Error a retry by the filter takes. */
+/* How many rows the change takes by the filter. */
 enum df_code df_outbox_match(struct df_db *db, const struct df_channel *c,
-                             const struct df_outbox_filter *f, int64_t *ret,
-                             struct df_err *err) DF_MUST_CHECK;
-/* Retries up to DF_OUTBOX_STEP of them inside the caller's transaction, with a row in the audit
+                             enum df_outbox_change what, const struct df_outbox_filter *f,
+                             int64_t *ret, struct df_err *err) DF_MUST_CHECK;
+/* Changes up to DF_OUTBOX_STEP of them inside the caller's transaction, with a row in the audit
  * log; *ret is their number. */
-enum df_code df_outbox_retry_step(struct df_db *db, const struct df_channel *c,
-                                  const struct df_outbox_filter *f, const struct df_actor *by,
-                                  int64_t now_ms, int64_t *ret, struct df_err *err) DF_MUST_CHECK;
+enum df_code df_outbox_change_step(struct df_db *db, const struct df_channel *c,
+                                   enum df_outbox_change what, const struct df_outbox_filter *f,
+                                   const struct df_actor *by, int64_t now_ms, int64_t *ret,
+                                   struct df_err *err) DF_MUST_CHECK;
 
 /* --- targets --- */
 
@@ -153,7 +163,8 @@ enum df_code df_outbox_json_page(struct df_db *db, const struct df_channel *c,
                                  struct df_json_out *out, struct df_err *err) DF_MUST_CHECK;
 enum df_code df_outbox_json_row(struct df_db *db, const struct df_channel *c, struct df_str id,
                                 struct df_json_out *out, struct df_err *err) DF_MUST_CHECK;
-void df_outbox_json_retried(const struct df_channel *c, struct df_str id, struct df_json_out *out);
+void df_outbox_json_changed(const struct df_channel *c, enum df_outbox_change what,
+                            struct df_str id, struct df_json_out *out);
 /* Members of an open object: "paused", "pausedAt", "pausedBy" of the channel, and its "targets". A
  * NULL channel: "targets" of those that are no channels. */
 enum df_code df_outbox_json_targets(struct df_db *db, const struct df_channel *c,

@@ -11,6 +11,7 @@ struct call {
     struct df_work w; /* its arg is the delivery engine */
     const struct df_channel *channel;
     struct df_str id;
+    enum df_outbox_change change;
     struct df_outbox_filter filter;
 };
 
@@ -128,35 +129,41 @@ static const struct df_handler get = {
     .run = run_get,
 };
 
-/* --- POST /admin/outbox/{channel}/{id}/retry --- */
+/* --- POST /admin/outbox/{channel}/{id}/retry, /admin/outbox/{channel}/{id}/dismiss --- */
 
-static enum df_code run_retry(struct df_db *db, struct df_work *w, struct df_err *err)
+static bool read_dismissal(struct df_work *w, struct df_input *in)
+{
+    ((struct call *)w)->change = DF_OUTBOX_DISMISS;
+    return read_channel(w, in);
+}
+
+static enum df_code run_change(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct call *c = (struct call *)w;
     struct df_actor by = df_actor_of(w->req);
-    df_outbox_json_retried(c->channel, c->id, &w->json);
-    return df_outbox_retry(db, c->channel, c->id, &by, w->now_ms, err);
+    df_outbox_json_changed(c->channel, c->change, c->id, &w->json);
+    return df_outbox_change(db, c->channel, c->change, c->id, &by, w->now_ms, err);
 }
 
-static void retried(struct df_work *w)
+static void changed(struct df_work *w)
 {
     const struct call *c = (const struct call *)w;
+    bool retry = c->change == DF_OUTBOX_RETRY;
 
-    df_delivery_wake(w->arg, c->channel);
-    df_log_info("OutboxRetried", "%s " DF_STR_FMT " is to be sent again", c->channel->name,
-                DF_STR_ARG(c->id));
+    if (retry)
+        df_delivery_wake(w->arg, c->channel);
+    df_log_info(retry ? "OutboxRetried" : "DeliveryDismissed", "%s " DF_STR_FMT " %s",
+                c->channel->name, DF_STR_ARG(c->id),
+                retry ? "is to be sent again" : "was dismissed");
 }
 
-static const struct df_handler retry = {
-    .size = sizeof(struct call),
-    .writes = true,
-    .prepare = read_channel,
-    .run = run_retry,
-    .done = retried,
-};
+#define CHANGE_ONE .size = sizeof(struct call), .writes = true, .run = run_change, .done = changed
+
+static const struct df_handler retry = {CHANGE_ONE, .prepare = read_channel};
+static const struct df_handler dismiss = {CHANGE_ONE, .prepare = read_dismissal};
 
 /*
- * --- POST /admin/outbox/retry, /admin/outbox/{channel}/retry ---
+ * --- POST /admin/outbox/retry, /admin/outbox/{channel}/retry, and the same with dismiss ---
  *
  * The matching rows of each channel are counted first, which is all that a dry run does. Then they
  * are retried in steps, each of them a job and so a transaction of its own, so that other writers
@@ -168,6 +175,7 @@ static const struct df_handler retry = {
 struct many {
     struct df_work w;              /* its arg is the delivery engine */
     const struct df_channel *only; /* NULL: all channels */
+    enum df_outbox_change change;
     struct df_outbox_filter filter;
     bool dry_run;
     int64_t deadline_ms;
@@ -261,7 +269,8 @@ static bool read_any_retry(struct df_work *w, struct df_input *in)
         df_input_error(in, "channel", "is none of this server's channels");
     if (in->error_count == 0 && !all && !name.ptr && !f->target.ptr && !f->error.ptr &&
         f->since_ms < 0 && f->until_ms < 0)
-        df_input_error(in, "all", "must be true to retry everything that failed");
+        df_input_error(in, "all", "must be true to %s everything that failed",
+                       m->change == DF_OUTBOX_RETRY ? "retry" : "dismiss");
     return true;
 }
 
@@ -274,7 +283,7 @@ static enum df_code run_count(struct df_db *db, struct df_work *w, struct df_err
         const struct df_channel *c = df_delivery_channel(w->arg, i);
         m->matched[i] = 0;
         if (!m->only || m->only == c)
-            code = df_outbox_match(db, c, &m->filter, &m->matched[i], err);
+            code = df_outbox_match(db, c, m->change, &m->filter, &m->matched[i], err);
     }
     return code;
 }
@@ -284,8 +293,8 @@ static enum df_code run_step(struct df_db *db, struct df_work *w, struct df_err 
     struct many *m = (struct many *)w;
     struct df_actor by = df_actor_of(w->req);
 
-    return df_outbox_retry_step(db, df_delivery_channel(w->arg, m->at), &m->filter, &by, w->now_ms,
-                                &m->step, err);
+    return df_outbox_change_step(db, df_delivery_channel(w->arg, m->at), m->change, &m->filter, &by,
+                                 w->now_ms, &m->step, err);
 }
 
 /* Goes to the next channel that has rows to retry. False: there is none. */
@@ -315,7 +324,7 @@ static void write_retried(struct df_work *w)
         matched += m->matched[i];
     df_json_open(out, '{');
     df_json_kv_int(out, "matched", matched);
-    df_json_kv_int(out, "retried", retried);
+    df_json_kv_int(out, m->change == DF_OUTBOX_RETRY ? "retried" : "dismissed", retried);
     df_json_key(out, "byChannel");
     df_json_open(out, '{');
     for (size_t i = 0; i < channel_count(m); i++)
@@ -326,8 +335,10 @@ static void write_retried(struct df_work *w)
         df_json_kv_int(out, "left", matched - retried);
     df_json_close(out, '}');
     if (retried > 0)
-        df_log_info("OutboxRetriedAll", "%lld rows of %s are to be sent again", (long long)retried,
-                    m->only ? m->only->name : "all channels");
+        df_log_info(m->change == DF_OUTBOX_RETRY ? "OutboxRetriedAll" : "DeliveryDismissed",
+                    "%lld rows of %s %s", (long long)retried,
+                    m->only ? m->only->name : "all channels",
+                    m->change == DF_OUTBOX_RETRY ? "are to be sent again" : "were dismissed");
 }
 
 /* After an error. True: earlier steps are committed, and the answer tells what they did. */
@@ -351,7 +362,7 @@ static bool step_done(struct df_work *w, enum df_code code, const struct df_err 
 
     if (code != DF_OK)
         return stop_retry(m, err);
-    if (m->step > 0)
+    if (m->step > 0 && m->change == DF_OUTBOX_RETRY)
         df_delivery_wake(w->arg, df_delivery_channel(w->arg, m->at));
     m->retried[m->at] += m->step;
     if (m->step == 0)
@@ -387,6 +398,21 @@ static bool counted(struct df_work *w, enum df_code code, const struct df_err *e
 
 static const struct df_handler retry_channel = {RETRY_MANY, .prepare = read_channel_retry};
 static const struct df_handler retry_any = {RETRY_MANY, .prepare = read_any_retry};
+
+static bool read_channel_dismissal(struct df_work *w, struct df_input *in)
+{
+    ((struct many *)w)->change = DF_OUTBOX_DISMISS;
+    return read_channel_retry(w, in);
+}
+
+static bool read_any_dismissal(struct df_work *w, struct df_input *in)
+{
+    ((struct many *)w)->change = DF_OUTBOX_DISMISS;
+    return read_any_retry(w, in);
+}
+
+static const struct df_handler dismiss_channel = {RETRY_MANY, .prepare = read_channel_dismissal};
+static const struct df_handler dismiss_any = {RETRY_MANY, .prepare = read_any_dismissal};
 
 /* --- POST /admin/outbox/{channel}/pause, /admin/outbox/{channel}/resume --- */
 
@@ -500,21 +526,63 @@ static void write_breakers(struct df_work *w)
 
 static const struct df_handler breakers = {.max_answer = ANSWER_MAX, .done = write_breakers};
 
+/* --- POST /admin/circuit-breakers/{name}/reset: of this process --- */
+
+static bool find_breaker(struct df_work *w, struct df_input *in)
+{
+    struct df_breaker_snapshot shown;
+
+    (void)in;
+    if (df_breakers_look(w->arg, df_req_param(w->req, "name"), &shown))
+        return true;
+    df_req_fail(w->req, DF_E_NOT_FOUND, "There is no such circuit breaker in this process.");
+    return false;
+}
+
+static enum df_code run_reset(struct df_db *db, struct df_work *w, struct df_err *err)
+{
+    struct df_actor by = df_actor_of(w->req);
+
+    return df_audit_write(db, &by, "BreakerReset", df_req_param(w->req, "name"), DF_STR_NULL,
+                          DF_STR_NULL, w->now_ms, err);
+}
+
+static void breaker_reset(struct df_work *w)
+{
+    struct df_str name = df_req_param(w->req, "name");
+    struct df_breaker_snapshot shown = {0};
+
+    (void)df_breakers_reset(w->arg, name);
+    (void)df_breakers_look(w->arg, name, &shown);
+    shown.name = name;
+    write_breaker(&w->json, &shown);
+    df_log_info("BreakerReset", DF_STR_FMT " was closed by an operator", DF_STR_ARG(name));
+}
+
+static const struct df_handler reset_breaker = {
+    .writes = true, .prepare = find_breaker, .run = run_reset, .done = breaker_reset};
+
 #define ADMIN(m, path, kind, h) DF_ROUTE(m, "/admin" path, kind, DF_ACCESS_ADMIN, NULL, h)
+#define OPERATE(m, path, kind, h)                                                                  \
+    DF_ROUTE(m, "/admin" path, kind, DF_ACCESS_ADMIN, DF_NEEDS_OPERATE, h)
 
 const struct df_route df_outbox_routes[] = {
     ADMIN("GET", "/outbox", DF_BODY_NONE, overview),
     ADMIN("GET", "/outbox/{channel}", DF_BODY_NONE, list),
     ADMIN("GET", "/outbox/{channel}/{id}", DF_BODY_NONE, get),
-    ADMIN("POST", "/outbox/{channel}/{id}/retry", DF_BODY_ANY, retry),
-    ADMIN("POST", "/outbox/retry", DF_BODY_JSON, retry_any),
-    ADMIN("POST", "/outbox/{channel}/retry", DF_BODY_JSON, retry_channel),
-    ADMIN("POST", "/outbox/{channel}/pause", DF_BODY_JSON, pause_target),
-    ADMIN("POST", "/outbox/{channel}/resume", DF_BODY_JSON, resume_target),
+    OPERATE("POST", "/outbox/{channel}/{id}/retry", DF_BODY_ANY, retry),
+    OPERATE("POST", "/outbox/retry", DF_BODY_JSON, retry_any),
+    OPERATE("POST", "/outbox/{channel}/retry", DF_BODY_JSON, retry_channel),
+    OPERATE("POST", "/outbox/{channel}/{id}/dismiss", DF_BODY_ANY, dismiss),
+    OPERATE("POST", "/outbox/dismiss", DF_BODY_JSON, dismiss_any),
+    OPERATE("POST", "/outbox/{channel}/dismiss", DF_BODY_JSON, dismiss_channel),
+    OPERATE("POST", "/outbox/{channel}/pause", DF_BODY_JSON, pause_target),
+    OPERATE("POST", "/outbox/{channel}/resume", DF_BODY_JSON, resume_target),
     {.method = NULL},
 };
 
 const struct df_route df_breaker_routes[] = {
     ADMIN("GET", "/circuit-breakers", DF_BODY_NONE, breakers),
+    OPERATE("POST", "/circuit-breakers/{name}/reset", DF_BODY_ANY, reset_breaker),
     {.method = NULL},
 };

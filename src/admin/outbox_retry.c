@@ -1,4 +1,4 @@
-/* Which rows a filter means, and trying them again: one, or many in steps. */
+/* Which rows a filter means, and what a person decides about them: one, or many in steps. */
 #include "admin/outbox.h"
 #include "base/arena.h"
 #include "net/url.h"
@@ -85,6 +85,7 @@ void df_outbox_bind(const struct df_outbox_filter *f, const struct df_channel *c
 struct noted {
     const struct df_channel *channel;
     enum df_outbox_status status;
+    bool waits, dismissed;
 };
 
 static void note_status(void *arg, const struct df_outbox_row *row)
@@ -92,11 +93,22 @@ static void note_status(void *arg, const struct df_outbox_row *row)
     struct noted *n = arg;
     if (!df_outbox_status_parse(n->channel, row->status, &n->status))
         n->status = DF_OUTBOX_STATUSES;
+    n->waits = row->due_ms >= 0;
+    n->dismissed = row->dismissed_ms >= 0;
+}
+
+static enum df_code explain_no_dismissal(const struct noted *n, const char *key, struct df_err *err)
+{
+    if (n->dismissed)
+        return DF_OK;
+    return df_err_set(err, DF_E_CONFLICT, "%s %s was not given up: %s.", n->channel->name, key,
+                      n->status == DF_OUTBOX_SENT ? "it was sent" : "it will be tried again");
 }
 
 /* Explains why nothing was changed. */
-static enum df_code explain_no_retry(struct df_db *db, const struct df_channel *c, struct df_str id,
-                                     struct df_err *err)
+static enum df_code explain_no_change(struct df_db *db, const struct df_channel *c,
+                                      enum df_outbox_change what, struct df_str id,
+                                      struct df_err *err)
 {
     struct noted noted = {.channel = c, .status = DF_OUTBOX_STATUSES};
     struct df_outbox_view view = {.row = note_status, .arg = &noted};
@@ -104,6 +116,8 @@ static enum df_code explain_no_retry(struct df_db *db, const struct df_channel *
     enum df_code code = df_outbox_show_row(db, c, id, &view, key, NULL, err);
     if (code != DF_OK)
         return code;
+    if (what == DF_OUTBOX_DISMISS)
+        return explain_no_dismissal(&noted, key, err);
     switch (noted.status) {
     case DF_OUTBOX_PENDING:
         return DF_OK;
@@ -119,49 +133,90 @@ static enum df_code explain_no_retry(struct df_db *db, const struct df_channel *
                       c->name, key);
 }
 
-enum df_code df_outbox_retry(struct df_db *db, const struct df_channel *c, struct df_str id,
-                             const struct df_actor *by, int64_t now_ms, struct df_err *err)
+static void note_erased(void *arg, const struct df_outbox_row *row)
 {
+    *(bool *)arg = df_str_eq(row->payload, DF_STR("{\"erased\":true}"));
+}
+
+/* A document whose person was erased has nothing to be sent (retention/erase.h). */
+static enum df_code refuse_erased(struct df_db *db, const struct df_channel *c, struct df_str id,
+                                  struct df_err *err)
+{
+    bool erased = false;
+    struct df_outbox_view view = {.row = note_erased, .arg = &erased};
+    char key[DF_OUTBOX_KEY_MAX + 1];
+    enum df_code code = df_outbox_show_row(db, c, id, &view, key, NULL, err);
+
+    if (code == DF_OK && erased)
+        code = df_err_set(err, DF_E_ERASED, "The content of %s %s was erased.", c->name, key);
+    return code;
+}
+
+/* What follows in other tables. */
+static enum df_code follow_change(struct df_db *db, const struct df_channel *c,
+                                  enum df_outbox_change what, struct df_value now,
+                                  struct df_value ids, struct df_err *err)
+{
+    enum df_code code = DF_OK;
+
+    if (c->dismissed)
+        code = df_db_exec(db,
+                          DF_ANY(c->dismissed,
+                                 {"at", what == DF_OUTBOX_DISMISS ? now : df_null(DF_TIME)},
+                                 {"ids", ids}),
+                          NULL, err);
+    if (code == DF_OK && c->mirror && what == DF_OUTBOX_RETRY)
+        code = df_db_exec(db, DF_ANY(c->mirror, {"now", now}, {"ids", ids}), NULL, err);
+    return code;
+}
+
+enum df_code df_outbox_change(struct df_db *db, const struct df_channel *c,
+                              enum df_outbox_change what, struct df_str id,
+                              const struct df_actor *by, int64_t now_ms, struct df_err *err)
+{
+    const struct df_query *q = what == DF_OUTBOX_RETRY ? c->retry : c->dismiss;
     struct df_value row_id = df_outbox_id(c, id);
     struct df_value now = df_time(now_ms);
     char ids[DF_CHANNEL_IDS_SIZE];
     int64_t affected = 0;
     if (row_id.null)
         return df_outbox_no_row(c, id, err);
-    enum df_code code =
-        df_db_exec(db, DF_ANY(c->retry, {"now", now}, {"id", row_id}), &affected, err);
+    enum df_code code = df_db_exec(db, DF_ANY(q, {"now", now}, {"id", row_id}), &affected, err);
     if (code == DF_OK && affected == 0)
-        return explain_no_retry(db, c, id, err);
-    if (code == DF_OK && c->mirror)
-        code = df_db_exec(db, DF_ANY(c->mirror, {"now", now}, {"ids", df_channel_ids(row_id, ids)}),
-                          NULL, err);
+        return explain_no_change(db, c, what, id, err);
+    if (code == DF_OK && what == DF_OUTBOX_RETRY)
+        code = refuse_erased(db, c, id, err);
+    if (code == DF_OK)
+        code = follow_change(db, c, what, now, df_channel_ids(row_id, ids), err);
     if (code != DF_OK)
         return code;
     char target[128];
     snprintf(target, sizeof target, "%s/" DF_STR_FMT, c->name, DF_STR_ARG(id));
-    return df_audit_write(db, by, "OutboxRetried", df_str_c(target), DF_STR_NULL, DF_STR_NULL,
-                          now_ms, err);
+    return df_audit_write(db, by, what == DF_OUTBOX_RETRY ? "OutboxRetried" : "DeliveryDismissed",
+                          df_str_c(target), DF_STR_NULL, DF_STR_NULL, now_ms, err);
 }
 
 /* --- many rows --- */
 
 enum df_code df_outbox_match(struct df_db *db, const struct df_channel *c,
-                             const struct df_outbox_filter *f, int64_t *ret, struct df_err *err)
+                             enum df_outbox_change what, const struct df_outbox_filter *f,
+                             int64_t *ret, struct df_err *err)
 {
+    const struct df_query *q = what == DF_OUTBOX_RETRY ? c->retry_total : c->dismiss_total;
     struct df_outbox_bound b;
 
     df_outbox_bind(f, c, &b);
-    return df_db_query_int(db, DF_ANY(c->retry_total, DF_OUTBOX_BOUND(b)), ret, err);
+    return df_db_query_int(db, DF_ANY(q, DF_OUTBOX_BOUND(b)), ret, err);
 }
 
-struct retried {
+struct changed {
     struct df_ids ids;
     int64_t count;
 };
 
-static void read_retried(void *arg, struct df_result *r)
+static void read_changed(void *arg, struct df_result *r)
 {
-    struct retried *t = arg;
+    struct changed *t = arg;
 
     df_ids_add(&t->ids, df_col_text(r, channel_retried_Id));
     t->count++;
@@ -180,44 +235,47 @@ static void write_filter(const struct df_outbox_filter *f, struct df_json_out *o
 }
 
 static enum df_code audit_step(struct df_db *db, const struct df_channel *c,
-                               const struct df_outbox_filter *f, int64_t retried,
-                               const struct df_actor *by, int64_t now_ms, struct df_err *err)
+                               enum df_outbox_change what, const struct df_outbox_filter *f,
+                               int64_t changed, const struct df_actor *by, int64_t now_ms,
+                               struct df_err *err)
 {
+    bool retry = what == DF_OUTBOX_RETRY;
     struct df_buf details;
     struct df_json_out out;
 
     df_buf_init(&details, 16384);
     df_json_out_init(&out, &details);
     df_json_open(&out, '{');
-    df_json_kv_int(&out, "retried", retried);
+    df_json_kv_int(&out, retry ? "retried" : "dismissed", changed);
     write_filter(f, &out);
     df_json_close(&out, '}');
-    enum df_code code = df_audit_write(db, by, "OutboxRetriedAll", df_str_c(c->name), DF_STR_NULL,
-                                       df_buf_str(&details), now_ms, err);
+    enum df_code code =
+        df_audit_write(db, by, retry ? "OutboxRetriedAll" : "DeliveryDismissed", df_str_c(c->name),
+                       DF_STR_NULL, df_buf_str(&details), now_ms, err);
     df_buf_release(&details);
     return code;
 }
 
-enum df_code df_outbox_retry_step(struct df_db *db, const struct df_channel *c,
-                                  const struct df_outbox_filter *f, const struct df_actor *by,
-                                  int64_t now_ms, int64_t *ret, struct df_err *err)
+enum df_code df_outbox_change_step(struct df_db *db, const struct df_channel *c,
+                                   enum df_outbox_change what, const struct df_outbox_filter *f,
+                                   const struct df_actor *by, int64_t now_ms, int64_t *ret,
+                                   struct df_err *err)
 {
+    const struct df_query *q = what == DF_OUTBOX_RETRY ? c->retry_some : c->dismiss_some;
     struct df_arena arena;
     struct df_outbox_bound b;
     struct df_value now = df_time(now_ms);
 
     df_arena_init(&arena);
-    struct retried t = {.ids = df_ids_for(&arena, DF_OUTBOX_STEP, c->id_type == DF_UUID)};
+    struct changed t = {.ids = df_ids_for(&arena, DF_OUTBOX_STEP, c->id_type == DF_UUID)};
     df_outbox_bind(f, c, &b);
     enum df_code code = df_db_each(
-        db,
-        DF_ANY(c->retry_some, {"now", now}, {"limit", df_int(DF_OUTBOX_STEP)}, DF_OUTBOX_BOUND(b)),
-        read_retried, &t, err);
-    if (code == DF_OK && c->mirror && t.count > 0)
-        code = df_db_exec(db, DF_ANY(c->mirror, {"now", now}, {"ids", df_ids_value(&t.ids)}), NULL,
-                          err);
+        db, DF_ANY(q, {"now", now}, {"limit", df_int(DF_OUTBOX_STEP)}, DF_OUTBOX_BOUND(b)),
+        read_changed, &t, err);
     if (code == DF_OK && t.count > 0)
-        code = audit_step(db, c, f, t.count, by, now_ms, err);
+        code = follow_change(db, c, what, now, df_ids_value(&t.ids), err);
+    if (code == DF_OK && t.count > 0)
+        code = audit_step(db, c, what, f, t.count, by, now_ms, err);
     df_arena_release(&arena);
     *ret = t.count;
     return code;

@@ -1,8 +1,7 @@
 /*
  * The evaluation is one job for the store, and so one commit. It takes the turn, reads the alerts
  * that fire, asks the rules, and writes which alerts begin and which are over, with their messages.
- * A process that comes while another has the turn finds nothing to do. Alerts that have been over
- * for long are removed afterwards.
+ * A process that comes while another has the turn finds nothing to do.
  */
 #include "alerts/alerts_private.h"
 
@@ -13,12 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#define PRUNE_ROWS     500 /* removed in one step, which is a commit */
-#define PRUNE_STEPS    100 /* in one evaluation: more than can have fired since the last */
-#define PRUNE_PAUSE_MS 20  /* between steps, for other writers */
-/* How long an alert that is over is kept: as long as the attempts of deliveries. */
-#define KEPT_MS (INT64_C(30) * 24 * 3600 * 1000)
 
 static struct df_metric_family firing = {
     .name = "dataflow_alerts_firing",
@@ -250,28 +243,6 @@ static enum df_code run_evaluation(struct df_db *db, struct df_job *job, struct 
     return code;
 }
 
-/* --- old alerts ------------------------------------------------------------------------------- */
-
-/* Removes old alerts in small steps until none is left. */
-static void prune_alerts(struct df_alerts *a)
-{
-    struct df_job job = {.query = &df_q_alert_prune,
-                         .params = DF_ROW(alert_prune,
-                                          .before = df_time(df_wall_ms(a->opt.clock) - KEPT_MS),
-                                          .limit = df_int(PRUNE_ROWS))};
-    struct df_err err = DF_ERR_INIT;
-
-    for (int i = 0; i < PRUNE_STEPS; i++) {
-        if (df_store_write_wait(a->opt.store, &job, &err) != DF_OK) {
-            df_log_warn("AlertsNotEvaluated", "%s", err.detail);
-            return;
-        }
-        if (job.affected == 0)
-            return;
-        df_sleep_ms(PRUNE_PAUSE_MS);
-    }
-}
-
 /* --- the call --------------------------------------------------------------------------------- */
 
 static void log_alerts(const struct df_list *list, enum df_log_level level, const char *event)
@@ -309,6 +280,4 @@ void df_alerts_evaluate(struct df_alerts *a)
             df_delivery_wake(a->delivery, &a->channel);
     }
     df_arena_release(&e.arena);
-    if (e.mine)
-        prune_alerts(a);
 }

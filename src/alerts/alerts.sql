@@ -97,7 +97,7 @@ ORDER BY s.Id;
 SELECT s.Id, c.ClientIdentifier, t.Failures, CASE WHEN s.IsActive = :inactive THEN s.DisabledReason END AS Reason
 FROM (SELECT u.SubscriptionId, CAST(SUM(u.GivenUp) AS BIGINT) AS Failures
       FROM (SELECT f.SubscriptionId, 1 AS GivenUp FROM WebhookDeliveryFailures AS f
-            WHERE f.CreatedAt > :since AND f.ReplayedAt IS NULL
+            WHERE f.CreatedAt > :since AND f.ReplayedAt IS NULL AND f.DismissedAt IS NULL
             UNION ALL
             SELECT d.Id, 0 FROM WebhookSubscriptions AS d WHERE d.IsActive = :inactive) AS u
       GROUP BY u.SubscriptionId) AS t
@@ -111,7 +111,7 @@ LIMIT :limit;
 SELECT TOP (:limit) s.Id, c.ClientIdentifier, t.Failures, CASE WHEN s.IsActive = :inactive THEN s.DisabledReason END AS Reason
 FROM (SELECT u.SubscriptionId, CAST(SUM(u.GivenUp) AS BIGINT) AS Failures
       FROM (SELECT f.SubscriptionId, 1 AS GivenUp FROM WebhookDeliveryFailures AS f
-            WHERE f.CreatedAt > :since AND f.ReplayedAt IS NULL
+            WHERE f.CreatedAt > :since AND f.ReplayedAt IS NULL AND f.DismissedAt IS NULL
             UNION ALL
             SELECT d.Id, 0 FROM WebhookSubscriptions AS d WHERE d.IsActive = :inactive) AS u
       GROUP BY u.SubscriptionId) AS t
@@ -146,6 +146,34 @@ JOIN Clients AS c ON c.Id = t.ClientId
 WHERE t.Processed >= :min_records AND t.Failed * 100 > t.Processed * :percent
 ORDER BY c.Id;
 
+-- Clients that may call with a secret that is too old, the oldest first.
+-- name: alert_client_secrets_old
+SELECT Id, ClientIdentifier, COALESCE(SecretChangedAt, CreatedAt) AS Since
+FROM Clients
+WHERE Status = 0 AND COALESCE(SecretChangedAt, CreatedAt) <= :before
+ORDER BY Since, Id
+LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) Id, ClientIdentifier, COALESCE(SecretChangedAt, CreatedAt) AS Since
+FROM Clients
+WHERE Status = 0 AND COALESCE(SecretChangedAt, CreatedAt) <= :before
+ORDER BY Since, Id;
+
+-- Subscriptions with a new secret that nobody fetches.
+-- name: alert_secrets_waiting
+SELECT s.Id, c.ClientIdentifier, s.NextSecretAt
+FROM WebhookSubscriptions AS s
+JOIN Clients AS c ON c.Id = s.ClientId
+WHERE s.NextSecretAt <= :before AND s.IsActive = :active AND c.Status = 0
+ORDER BY s.NextSecretAt, s.Id
+LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) s.Id, c.ClientIdentifier, s.NextSecretAt
+FROM WebhookSubscriptions AS s
+JOIN Clients AS c ON c.Id = s.ClientId
+WHERE s.NextSecretAt <= :before AND s.IsActive = :active AND c.Status = 0
+ORDER BY s.NextSecretAt, s.Id;
+
 -- Events that relays have given up, as the relays count them (src/relay/given_up.sql). A relay that has not said so for a
 -- day is configured no more.
 -- name: alert_relays_given_up
@@ -177,22 +205,6 @@ WHERE Id = :id AND ResolvedAt IS NULL;
 
 -- name: alert_resolve
 UPDATE Alerts SET Status = 'resolved', ResolvedAt = :now WHERE Id = :id AND ResolvedAt IS NULL;
-
--- Removes alerts that have been over for long, in pieces, the oldest first, which the index over FiredAt finds. An
--- alert stays while a message about it is on its way.
--- name: alert_prune
--- dialect: sqlite, postgres
-DELETE FROM Alerts
-WHERE Id IN (SELECT a.Id FROM Alerts AS a
-             WHERE a.FiredAt < :before AND a.ResolvedAt < :before
-               AND NOT EXISTS (SELECT 1 FROM AlertDeliveries AS d WHERE d.AlertId = a.Id AND d.NextAttemptAt IS NOT NULL)
-             ORDER BY a.FiredAt LIMIT :limit);
--- dialect: sqlserver
-DELETE FROM Alerts
-WHERE Id IN (SELECT TOP (:limit) a.Id FROM Alerts AS a
-             WHERE a.FiredAt < :before AND a.ResolvedAt < :before
-               AND NOT EXISTS (SELECT 1 FROM AlertDeliveries AS d WHERE d.AlertId = a.Id AND d.NextAttemptAt IS NOT NULL)
-             ORDER BY a.FiredAt);
 
 -- name: alert_firing_counts
 SELECT RuleName, COUNT(*) AS Firing FROM Alerts WHERE ResolvedAt IS NULL GROUP BY RuleName;

@@ -155,6 +155,6 @@ static const struct df_handler test = {
 
 const struct df_route df_alert_routes[] = {
     ADMIN("GET", "", DF_BODY_NONE, list),
-    ADMIN("POST", "/test", DF_BODY_ANY, test),
+    DF_ROUTE("POST", "/admin/alerts/test", DF_BODY_ANY, DF_ACCESS_ADMIN, DF_NEEDS_OPERATE, test),
     {.method = NULL},
 };

@@ -22,6 +22,8 @@ enum alert_rule {
     ALERT_ERROR_RATE,
     ALERT_DELIVERY_STUCK,
     ALERT_GIVEN_UP,
+    ALERT_CLIENT_SECRET_OLD,
+    ALERT_SECRET_WAITS,
     ALERT_RULES,
     ALERT_TEST = ALERT_RULES, /* sent by hand; never evaluated */
 };

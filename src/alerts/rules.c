@@ -6,6 +6,7 @@
 #include "alerts/alerts_private.h"
 
 #define MINUTE_MS         INT64_C(60000)
+#define DAY_MS            (MINUTE_MS * 60 * 24)
 #define WEBHOOK_WINDOW_MS (60 * MINUTE_MS)
 #define REASON_CHARS      200
 #define BATCH_PENDING     0
@@ -19,6 +20,8 @@ static const struct {
     [ALERT_ERROR_RATE] = {"ErrorRate", "imports"},
     [ALERT_DELIVERY_STUCK] = {"DeliveryStuck", "delivery"},
     [ALERT_GIVEN_UP] = {"DeliveryGivenUp", "delivery"},
+    [ALERT_CLIENT_SECRET_OLD] = {"ClientSecretOld", "access"},
+    [ALERT_SECRET_WAITS] = {"WebhookSecretWaits", "webhooks"},
     [ALERT_TEST] = {"Test", "alerts"},
 };
 
@@ -173,6 +176,44 @@ static void describe_channel(void *arg, struct df_result *r)
     alert_end(f, alert);
 }
 
+static void describe_old_secret(void *arg, struct df_result *r)
+{
+    struct alert_finding *f = arg;
+    struct alert *alert =
+        alert_begin(f, ALERT_CLIENT_SECRET_OLD, df_col_text(r, alert_client_secrets_old_Id));
+    struct df_str client = df_col_text(r, alert_client_secrets_old_ClientIdentifier);
+    int64_t since_ms = df_col_time(r, alert_client_secrets_old_Since);
+
+    alert->severity = DF_STR("warning");
+    alert->summary =
+        df_arena_printf(f->arena, "The secret of client " DF_STR_FMT " is %lld days old: rotate it",
+                        DF_STR_ARG(client), (long long)((f->now_ms - since_ms) / DAY_MS));
+    df_json_kv_text(&f->details, "clientId", client);
+    df_json_kv_time(&f->details, "secretChangedAt", since_ms);
+    alert_end(f, alert);
+}
+
+static void describe_waiting_secret(void *arg, struct df_result *r)
+{
+    struct alert_finding *f = arg;
+    struct alert *alert =
+        alert_begin(f, ALERT_SECRET_WAITS, df_col_text(r, alert_secrets_waiting_Id));
+    struct df_str client = df_col_text(r, alert_secrets_waiting_ClientIdentifier);
+    int64_t since_ms = df_col_time(r, alert_secrets_waiting_NextSecretAt);
+
+    alert->severity = DF_STR("warning");
+    alert->summary =
+        df_arena_printf(f->arena,
+                        "Webhook subscription " DF_STR_FMT " of " DF_STR_FMT
+                        " has not fetched its new secret for %lld days; the old one goes on",
+                        DF_STR_ARG(alert->subject), DF_STR_ARG(client),
+                        (long long)((f->now_ms - since_ms) / DAY_MS));
+    df_json_kv_text(&f->details, "clientId", client);
+    df_json_kv_text(&f->details, "subscriptionId", alert->subject);
+    df_json_kv_time(&f->details, "nextSecretAt", since_ms);
+    alert_end(f, alert);
+}
+
 /* --- finding ---------------------------------------------------------------------------------- */
 
 /* The operator chose not to configure such a channel, so its rows may wait. */
@@ -217,6 +258,19 @@ static enum df_code find_subjects(struct alert_finding *f, enum alert_rule r, st
         return find_channels(f, db, err);
     case ALERT_GIVEN_UP:
         return alert_find_given_up(f, db, err);
+    case ALERT_CLIENT_SECRET_OLD:
+        if (o->client_secret_max_ms == 0)
+            return DF_OK;
+        return df_db_each(db,
+                          DF_Q(alert_client_secrets_old,
+                               .before = df_time(f->now_ms - o->client_secret_max_ms),
+                               .limit = limit),
+                          describe_old_secret, f, err);
+    case ALERT_SECRET_WAITS:
+        return df_db_each(db,
+                          DF_Q(alert_secrets_waiting, .active = df_bool(true),
+                               .before = df_time(f->now_ms - o->secret_waits_ms), .limit = limit),
+                          describe_waiting_secret, f, err);
     case ALERT_RULES:
         break;
     }

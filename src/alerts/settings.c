@@ -17,6 +17,12 @@ const struct df_config_key df_alerts_keys[] = {
     DF_KEY_INT("error_rate_percent", S, error_rate_percent, "20", 0, 100, "ErrorRate: more than this share of a client's records failed."),
     DF_KEY_INT("error_rate_min", S, error_rate_min, "100", 1, 1000000000, "ErrorRate: only for at least this many records."),
     DF_KEY_INT_IN(DF_MINUTES, "error_rate_minutes", S, error_rate_ms, "60", 1, 100000, "ErrorRate: in batches that ended within this time, or are in work."),
+    DF_KEY_INT_IN(DF_DAYS, "secret_waits_days", S, secret_waits_ms, "7", 1, 3650, "WebhookSecretWaits: a webhook's new secret that nobody has fetched for this long."),
+    {.key = NULL},
+};
+
+const struct df_config_key df_secret_age_keys[] = {
+    DF_KEY_INT_IN(DF_DAYS, "client_secret_max_days", S, client_secret_max_ms, "0", 0, 36500, "ClientSecretOld: an active client's secret that is older than this; 0: never."),
     {.key = NULL},
 };
 /* clang-format on */

@@ -1,4 +1,4 @@
-/* Section [alerts]. */
+/* Section [alerts], and the key of [security] that a rule is about. */
 #ifndef DF_ALERTS_SETTINGS_H
 #define DF_ALERTS_SETTINGS_H
 
@@ -16,9 +16,12 @@ struct df_alerts_settings {
     int64_t error_rate_percent;
     int64_t error_rate_min;
     int64_t error_rate_ms;
+    int64_t secret_waits_ms;
+    int64_t client_secret_max_ms; /* 0: no limit */
 };
 
 extern const struct df_config_key df_alerts_keys[];
+extern const struct df_config_key df_secret_age_keys[]; /* of [security] */
 
 void df_alerts_check_settings(const struct df_alerts_settings *s, struct df_buf *complaints);
 

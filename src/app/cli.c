@@ -149,6 +149,19 @@ int df_cli_parse(const struct df_command *cmd, int argc, char **argv,
     return operands;
 }
 
+/* Every connection of the process obeys these settings. */
+static bool use_security(struct df_settings *s)
+{
+    struct df_err err = DF_ERR_INIT;
+
+    df_db_trust(s->security.ca_file);
+    if (df_security_use(&s->security, &err) == DF_OK)
+        return true;
+    fprintf(stderr, "[security] %s\n", err.detail);
+    df_settings_release(s);
+    return false;
+}
+
 bool df_cli_settings_warned(const struct df_cli_config *config, struct df_settings *s,
                             struct df_buf *warnings)
 {
@@ -167,7 +180,7 @@ bool df_cli_settings_warned(const struct df_cli_config *config, struct df_settin
     if (code != DF_OK)
         fputs(df_buf_str(&complaints).ptr, stderr);
     df_buf_release(&complaints);
-    return code == DF_OK;
+    return code == DF_OK && use_security(s);
 }
 
 bool df_cli_settings(const struct df_cli_config *config, struct df_settings *s)

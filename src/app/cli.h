@@ -16,7 +16,8 @@ struct df_command {
 };
 
 extern const struct df_command df_cmd_serve, df_cmd_migrate, df_cmd_check_config, df_cmd_client,
-    df_cmd_policy, df_cmd_import, df_cmd_outbox, df_cmd_owners, df_cmd_relay, df_cmd_webhook,
+    df_cmd_policy, df_cmd_import, df_cmd_outbox, df_cmd_owners, df_cmd_mask, df_cmd_audit,
+    df_cmd_retention, df_cmd_purge, df_cmd_subjects, df_cmd_key, df_cmd_relay, df_cmd_webhook,
     df_cmd_backup, df_cmd_restore, df_cmd_sandbox, df_cmd_doctor, df_cmd_completion, df_cmd_version,
     df_cmd_help;
 

@@ -1,5 +1,6 @@
 /* dataflow client: the operations of /admin/clients, directly on the database. */
 #include "access/clients.h"
+#include "app/audited.h"
 #include "app/cli.h"
 #include "app/database.h"
 
@@ -11,6 +12,7 @@
 
 #define OUTPUT_MAX (64 << 20)
 #define LIST_PAGE  500
+#define TRIES      5
 
 struct session {
     struct df_settings settings;
@@ -24,14 +26,12 @@ struct session {
 
 static enum df_code open_database(struct session *s, struct df_err *err)
 {
-    return df_open_database(&s->settings, s->settings.store.migrate, &s->db, NULL, err);
+    return df_open_audited(&s->settings, s->settings.store.migrate, &s->db, err);
 }
 
-/* Runs a change in its own transaction. */
-static enum df_code in_transaction(struct session *s,
-                                   enum df_code (*change)(struct session *s, void *arg,
-                                                          struct df_err *err),
-                                   void *arg, struct df_err *err)
+typedef enum df_code change_fn(struct session *s, void *arg, struct df_err *err);
+
+static enum df_code change_once(struct session *s, change_fn *change, void *arg, struct df_err *err)
 {
     enum df_code code = df_db_begin(s->db, true, err);
     if (code != DF_OK)
@@ -41,6 +41,17 @@ static enum df_code in_transaction(struct session *s,
         code = df_db_commit(s->db, err);
     else
         df_db_rollback(s->db);
+    return code;
+}
+
+/* Runs a change in its own transaction; again if a running server was in the way. */
+static enum df_code in_transaction(struct session *s, change_fn *change, void *arg,
+                                   struct df_err *err)
+{
+    enum df_code code = DF_E_DB_CONFLICT;
+
+    for (int i = 0; i < TRIES && df_code_retry(code) == DF_RETRY_NOW; i++)
+        code = change_once(s, change, arg, err);
     return code;
 }
 
@@ -303,7 +314,7 @@ static int run_client(int argc, char **argv)
         code = change_scopes(&s, argv[1], argv[2], &err);
     else
         code = change_one(&s, argv[0], argv[1], grace, &err);
-    df_db_close(s.db);
+    df_close_audited(&s.settings, s.db, true);
     df_settings_release(&s.settings);
     if (code == DF_OK)
         return df_cli_print(&s.out);

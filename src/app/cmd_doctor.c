@@ -20,6 +20,7 @@
 
 #define THREADS_MAX  64
 #define WHOLE_MS     10000
+#define RESTORED_MS  3600000 /* every file and the whole audit log are looked at */
 #define FINDINGS_MAX 16
 #define WHAT_MAX     95
 #define DETAIL_MAX   1023
@@ -29,20 +30,30 @@ struct row {
     const char *subject;
     size_t (*count)(const struct df_settings *s); /* NULL: one */
     void (*run)(struct df_check *c);
+    int64_t limit_ms;   /* 0: DF_DOCTOR_LIMIT_MS */
+    bool after_restore; /* only when that is asked for */
 };
 
 static void check_configuration(struct df_check *c);
 
 static const struct row checks[] = {
-    {"configuration", NULL, check_configuration},
-    {"database", NULL, df_check_database},
-    {"disk", NULL, df_check_data_dir},
-    {"certificates", df_count_certificates, df_check_certificate},
-    {"keys", NULL, df_check_keys},
-    {"bucket", df_count_storages, df_check_storage},
-    {"relays", df_count_relays, df_check_relay_source},
-    {"brokers", df_count_relays, df_check_relay_broker},
-    {"destinations", df_count_destinations, df_check_destination},
+    {.subject = "configuration", .run = check_configuration},
+    {.subject = "database", .run = df_check_database},
+    {.subject = "disk", .run = df_check_data_dir},
+    {.subject = "certificates", .count = df_count_certificates, .run = df_check_certificate},
+    {.subject = "keys", .run = df_check_keys},
+    {.subject = "master key", .run = df_check_master},
+    {.subject = "bucket", .count = df_count_storages, .run = df_check_storage},
+    {.subject = "redis", .count = df_count_redis, .run = df_check_redis},
+    {.subject = "relays", .count = df_count_relays, .run = df_check_relay_source},
+    {.subject = "brokers", .count = df_count_relays, .run = df_check_relay_broker},
+    {.subject = "queue", .count = df_count_queues, .run = df_check_queue},
+    {.subject = "destinations", .count = df_count_destinations, .run = df_check_destination},
+    {.subject = "backup", .run = df_check_backup},
+    {.subject = "restored",
+     .run = df_check_restored,
+     .limit_ms = RESTORED_MS,
+     .after_restore = true},
 };
 
 struct finding {
@@ -66,9 +77,10 @@ struct df_check {
 };
 
 struct doctor {
-    struct df_settings settings;
+    const struct df_settings *settings;
     struct df_buf warnings; /* of the settings, a line each */
-    struct df_mutex lock;   /* guards state, findings and count of every check */
+    bool after_restore, only_restore;
+    struct df_mutex lock; /* guards state, findings and count of every check */
     pthread_cond_t changed;
     struct df_check *checks;
     size_t check_count;
@@ -79,12 +91,17 @@ static const char *const health_names[] = {"ok", "warning", "problem"};
 
 const struct df_settings *df_check_settings(const struct df_check *c)
 {
-    return &c->doctor->settings;
+    return c->doctor->settings;
 }
 
 size_t df_check_index(const struct df_check *c)
 {
     return c->index;
+}
+
+bool df_check_is_after_restore(const struct df_check *c)
+{
+    return c->doctor->after_restore;
 }
 
 /* --- findings --- */
@@ -166,8 +183,10 @@ static bool turn_checks(struct doctor *d, int64_t now_ms, int64_t until_ms)
     size_t running = 0, waiting = 0;
     for (size_t i = 0; i < d->check_count; i++) {
         struct df_check *c = &d->checks[i];
-        if (c->state == RUNS && now_ms - c->began_ms >= DF_DOCTOR_LIMIT_MS)
-            leave_behind(c, "no answer within 5 seconds");
+        int64_t limit_ms = c->row->limit_ms ? c->row->limit_ms : DF_DOCTOR_LIMIT_MS;
+        if (c->state == RUNS && now_ms - c->began_ms >= limit_ms)
+            leave_behind(c, c->row->limit_ms ? "took more than an hour"
+                                             : "no answer within 5 seconds");
         running += c->state == RUNS;
     }
     for (size_t i = 0; i < d->check_count; i++) {
@@ -210,10 +229,17 @@ static bool run_checks(struct doctor *d)
     return all_ended;
 }
 
+static bool is_asked_for(const struct doctor *d, const struct row *r)
+{
+    return d->only_restore ? r->after_restore : d->after_restore || !r->after_restore;
+}
+
 static void plan_checks(struct doctor *d)
 {
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
-        size_t count = checks[i].count ? checks[i].count(&d->settings) : 1;
+        size_t count = checks[i].count ? checks[i].count(d->settings) : 1;
+        if (!is_asked_for(d, &checks[i]))
+            continue;
         d->checks = df_realloc(d->checks, (d->check_count + count + 1) * sizeof *d->checks);
         for (size_t n = 0; n < count; n++)
             d->checks[d->check_count++] =
@@ -283,34 +309,8 @@ static int print_findings(struct doctor *d, bool json)
 
 /* --- the command --- */
 
-static void free_doctor(struct doctor *d)
+static int examine(struct doctor *d, bool json)
 {
-    for (size_t i = 0; i < d->check_count; i++)
-        free(d->checks[i].findings);
-    free(d->checks);
-    df_buf_release(&d->warnings);
-    df_settings_release(&d->settings);
-    free(d);
-}
-
-static int run_doctor(int argc, char **argv)
-{
-    bool json = false;
-    const struct df_option options[] = {{.name = "json", .kind = DF_OPT_FLAG, .flag = &json}};
-    struct df_cli_config config = {0};
-    int operands = df_cli_parse(&df_cmd_doctor, argc, argv, options, 1, &config);
-    if (operands > 0)
-        df_cli_complain(&df_cmd_doctor, "unexpected argument \"%s\"", argv[0]);
-    if (operands != 0)
-        return DF_EXIT_USAGE;
-    struct doctor *d = df_calloc(1, sizeof *d);
-    df_buf_init(&d->warnings, DF_CLI_WARNINGS_MAX);
-    if (!df_cli_settings_warned(&config, &d->settings, &d->warnings)) {
-        df_buf_release(&d->warnings);
-        free(d);
-        return DF_EXIT_USAGE;
-    }
-    df_log_init(DF_LOG_ERROR, DF_LOG_AUTO, df_clock_real());
     df_mutex_init(&d->lock);
     (void)pthread_cond_init(&d->changed, NULL);
     (void)curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -319,18 +319,63 @@ static int run_doctor(int argc, char **argv)
     int status = print_findings(d, json);
     if (!all_ended)
         _exit(status); /* a thread still uses what would be freed */
-    free_doctor(d);
+    for (size_t i = 0; i < d->check_count; i++)
+        free(d->checks[i].findings);
+    free(d->checks);
+    return status;
+}
+
+int df_doctor_after_restore(const struct df_settings *s, bool json)
+{
+    struct doctor *d =
+        df_calloc(1, sizeof *d); /* not on the stack of threads that are left behind */
+
+    d->settings = s;
+    d->only_restore = true;
+    int status = examine(d, json);
+    free(d);
+    return status;
+}
+
+static int run_doctor(int argc, char **argv)
+{
+    bool json = false, after_restore = false;
+    const struct df_option options[] = {
+        {.name = "json", .kind = DF_OPT_FLAG, .flag = &json},
+        {.name = "after-restore", .kind = DF_OPT_FLAG, .flag = &after_restore}};
+    struct df_cli_config config = {0};
+    struct df_settings settings;
+    int operands = df_cli_parse(&df_cmd_doctor, argc, argv, options, 2, &config);
+    if (operands > 0)
+        df_cli_complain(&df_cmd_doctor, "unexpected argument \"%s\"", argv[0]);
+    if (operands != 0)
+        return DF_EXIT_USAGE;
+    struct doctor *d = df_calloc(1, sizeof *d);
+    df_buf_init(&d->warnings, DF_CLI_WARNINGS_MAX);
+    int status = DF_EXIT_USAGE;
+    if (df_cli_settings_warned(&config, &settings, &d->warnings)) {
+        df_log_init(DF_LOG_ERROR, DF_LOG_AUTO, df_clock_real());
+        d->settings = &settings;
+        d->after_restore = after_restore;
+        status = examine(d, json);
+        df_settings_release(&settings);
+    }
+    df_buf_release(&d->warnings);
+    free(d);
     return status;
 }
 
 const struct df_command df_cmd_doctor = {
     .name = "doctor",
-    .usage = "[--config FILE] [--set section.key=value]... [--json]",
+    .usage = "[--after-restore] [--config FILE] [--set section.key=value]... [--json]",
     .summary = "try everything that the configuration names, and say what is wrong",
-    .help = "Database and its rights, disk, clock, certificates, keys, bucket, relays and their\n"
+    .help = "Database and its rights, disk, clock, certificates, keys, bucket, Redis, relays and "
+            "their\n"
             "brokers, and every destination, to which it connects without sending anything. Each\n"
             "finding is ok, a warning or a problem, with what to do. Changes nothing, but for a\n"
             "small file in server.data_dir and in the bucket, which it removes.\n"
-            "Ends within about ten seconds, whatever hangs. Exit status 1: there is a problem.",
+            "Ends within about ten seconds, whatever hangs. Exit status 1: there is a problem.\n"
+            "--after-restore also looks at every file that is waited for, every key that is\n"
+            "needed and the whole audit log, and takes the time that it needs.",
     .run = run_doctor,
 };

@@ -8,6 +8,7 @@
 #include "app/import_http.h"
 #include "base/clock.h"
 #include "base/uuid.h"
+#include "net/security.h"
 #include "json/doc.h"
 
 #include <errno.h>
@@ -505,6 +506,8 @@ static int run_import(int argc, char **argv)
 {
     const char *secret = secure_getenv("DATAFLOW_CLIENT_SECRET");
     const char *batch_id = NULL;
+    struct df_security_settings trust = {0};
+    struct df_err err = DF_ERR_INIT;
     struct df_import_file file = {0};
     struct session s = {.server = DEFAULT_SERVER,
                         .client_id = secure_getenv("DATAFLOW_CLIENT_ID"),
@@ -513,6 +516,7 @@ static int run_import(int argc, char **argv)
         {.name = "server", .kind = DF_OPT_VALUE, .value = &s.server},
         {.name = "client-id", .kind = DF_OPT_VALUE, .value = &s.client_id},
         {.name = "client-secret", .kind = DF_OPT_VALUE, .value = &secret},
+        {.name = "ca-file", .kind = DF_OPT_VALUE, .value = &trust.ca_file},
         {.name = "origin", .kind = DF_OPT_VALUE, .value = &file.origin},
         {.name = "sheet", .kind = DF_OPT_VALUE, .value = &file.sheet},
         {.name = "batch", .kind = DF_OPT_VALUE, .value = &batch_id},
@@ -535,6 +539,10 @@ static int run_import(int argc, char **argv)
                                         "--client-secret");
         return DF_EXIT_USAGE;
     }
+    if (df_security_use(&trust, &err) != DF_OK) {
+        df_cli_complain(&df_cmd_import, "--ca-file: %s", err.detail);
+        return DF_EXIT_USAGE;
+    }
     file.path = operands == 1 ? argv[0] : NULL;
     return start_import(&s, &file, batch_id ? id.text : NULL, secret);
 }
@@ -542,7 +550,8 @@ static int run_import(int argc, char **argv)
 const struct df_command df_cmd_import = {
     .name = "import",
     .usage = "FILE [--origin O] [--sheet S] [--watch] [--json] | --batch ID [--watch] [--json]\n"
-             "                [--server URL] [--client-id ID] [--client-secret SECRET]",
+             "                [--server URL] [--client-id ID] [--client-secret SECRET]\n"
+             "                [--ca-file FILE]",
     .summary = "upload a file of leads and watch what becomes of it",
     .help =
         "Talks to a running server, " DEFAULT_SERVER " by default, as a client with the scope\n"

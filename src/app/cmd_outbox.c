@@ -2,6 +2,7 @@
 #include "admin/outbox.h"
 #include "alerts/alerts.h"
 #include "app/app.h"
+#include "app/audited.h"
 #include "app/cli.h"
 #include "app/database.h"
 #include "base/uuid.h"
@@ -27,6 +28,7 @@ struct session {
     const char *target, *error, *since, *until; /* NULL: any */
     struct df_outbox_filter filter;
     struct df_page page;
+    enum df_outbox_change change;
     bool all;
     bool dry_run;
     bool json;
@@ -159,6 +161,8 @@ static void print_row(void *arg, const struct df_outbox_row *row)
     add_time_field(&s->out, "first failed", row->first_failed_ms);
     add_time_field(&s->out, "sent", row->sent_ms);
     add_time_field(&s->out, "next attempt", row->due_ms);
+    if (row->dismissed_ms >= 0)
+        add_time_field(&s->out, "dismissed", row->dismissed_ms);
     if (row->held_for.ptr)
         add_field(&s->out, "waits for", row->held_for);
     add_field(&s->out, "last error", row->error);
@@ -196,24 +200,25 @@ static enum df_code print_detail(struct session *s, struct df_str id, struct df_
     return DF_OK;
 }
 
-/* --- retry, pause and resume --- */
+/* --- retry, dismiss, pause and resume --- */
 
 /* What is done in one transaction. */
 typedef enum df_code change_fn(struct session *s, struct df_str name, const struct df_actor *by,
                                int64_t *ret, struct df_err *err);
 
-static enum df_code retry_one(struct session *s, struct df_str id, const struct df_actor *by,
-                              int64_t *ret, struct df_err *err)
-{
-    *ret = 1;
-    return df_outbox_retry(s->db, s->channel, id, by, df_wall_ms(s->clock), err);
-}
-
-static enum df_code retry_step(struct session *s, struct df_str id, const struct df_actor *by,
+static enum df_code change_one(struct session *s, struct df_str id, const struct df_actor *by,
                                int64_t *ret, struct df_err *err)
 {
+    *ret = 1;
+    return df_outbox_change(s->db, s->channel, s->change, id, by, df_wall_ms(s->clock), err);
+}
+
+static enum df_code change_step(struct session *s, struct df_str id, const struct df_actor *by,
+                                int64_t *ret, struct df_err *err)
+{
     (void)id;
-    return df_outbox_retry_step(s->db, s->channel, &s->filter, by, df_wall_ms(s->clock), ret, err);
+    return df_outbox_change_step(s->db, s->channel, s->change, &s->filter, by, df_wall_ms(s->clock),
+                                 ret, err);
 }
 
 static enum df_code set_pause(struct session *s, struct df_str verb, const struct df_actor *by,
@@ -253,45 +258,48 @@ static enum df_code change_rows(struct session *s, change_fn *change, struct df_
     return code;
 }
 
-static enum df_code retry_row(struct session *s, struct df_str id, struct df_err *err)
+static enum df_code change_row(struct session *s, struct df_str id, struct df_err *err)
 {
     int64_t changed = 0;
-    enum df_code code = change_rows(s, retry_one, id, &changed, err);
+    enum df_code code = change_rows(s, change_one, id, &changed, err);
 
     if (code != DF_OK)
         return code;
     if (s->json)
-        df_outbox_json_retried(s->channel, id, &s->jout);
+        df_outbox_json_changed(s->channel, s->change, id, &s->jout);
     else
-        df_buf_addf(&s->out, "%s " DF_STR_FMT " is to be sent again\n", s->channel->name,
-                    DF_STR_ARG(id));
+        df_buf_addf(&s->out, "%s " DF_STR_FMT " %s\n", s->channel->name, DF_STR_ARG(id),
+                    s->change == DF_OUTBOX_RETRY ? "is to be sent again" : "was dismissed");
     return DF_OK;
 }
 
 /* The rows of one channel that match, in steps, so that a running server goes on writing. */
-static enum df_code retry_channel(struct session *s, int64_t *ret_matched, int64_t *ret_retried,
-                                  struct df_err *err)
+static enum df_code change_channel(struct session *s, int64_t *ret_matched, int64_t *ret_retried,
+                                   struct df_err *err)
 {
     int64_t step = 1;
-    enum df_code code = df_outbox_match(s->db, s->channel, &s->filter, ret_matched, err);
+    enum df_code code = df_outbox_match(s->db, s->channel, s->change, &s->filter, ret_matched, err);
 
     while (code == DF_OK && !s->dry_run && step > 0 && *ret_retried < *ret_matched) {
-        code = change_rows(s, retry_step, DF_STR_NULL, &step, err);
+        code = change_rows(s, change_step, DF_STR_NULL, &step, err);
         *ret_retried += code == DF_OK ? step : 0;
     }
     return code;
 }
 
-static void add_retried(struct session *s, const char *name, int64_t rows)
+static void add_changed(struct session *s, const char *name, int64_t rows)
 {
     if (s->json)
         df_json_kv_int(&s->jout, name, rows);
     else
-        df_buf_addf(&s->out, "%lld rows of %s %s to be sent again\n", (long long)rows, name,
-                    s->dry_run ? "would have" : "are");
+        df_buf_addf(&s->out, "%lld rows of %s %s %s\n", (long long)rows, name,
+                    s->dry_run                     ? "would have to be"
+                    : s->change == DF_OUTBOX_RETRY ? "are to be"
+                                                   : "were",
+                    s->change == DF_OUTBOX_RETRY ? "sent again" : "dismissed");
 }
 
-static enum df_code retry_many(struct session *s, struct df_err *err)
+static enum df_code change_many(struct session *s, struct df_err *err)
 {
     const struct df_channel *only = s->channel;
     int64_t all_matched = 0, all_retried = 0;
@@ -307,9 +315,9 @@ static enum df_code retry_many(struct session *s, struct df_err *err)
         s->channel = df_delivery_channel(s->app.delivery, i);
         if (only && only != s->channel)
             continue;
-        code = retry_channel(s, &matched, &retried, err);
+        code = change_channel(s, &matched, &retried, err);
         if (matched > 0 || (only && !s->json))
-            add_retried(s, s->channel->name, s->dry_run || s->json ? matched : retried);
+            add_changed(s, s->channel->name, s->dry_run || s->json ? matched : retried);
         all_matched += matched;
         all_retried += retried;
     }
@@ -317,7 +325,8 @@ static enum df_code retry_many(struct session *s, struct df_err *err)
     if (s->json) {
         df_json_close(&s->jout, '}');
         df_json_kv_int(&s->jout, "matched", all_matched);
-        df_json_kv_int(&s->jout, "retried", all_retried);
+        df_json_kv_int(&s->jout, s->change == DF_OUTBOX_RETRY ? "retried" : "dismissed",
+                       all_retried);
         df_json_close(&s->jout, '}');
     } else if (!only && all_matched == 0) {
         df_buf_addz(&s->out, "no row matches\n");
@@ -451,21 +460,22 @@ static enum df_code perform_outbox(struct session *s, int operands, char **argv,
     struct df_str id = df_str_c(operands > 2 ? argv[2] : NULL);
     bool pausing = strcmp(argv[0], "pause") == 0 || strcmp(argv[0], "resume") == 0;
     make_channels(s);
+    s->change = strcmp(argv[0], "dismiss") == 0 ? DF_OUTBOX_DISMISS : DF_OUTBOX_RETRY;
     s->pausing = pausing ? argv[1] : NULL;
     bool other = pausing && df_outbox_can_pause(s->app.delivery, df_str_c(argv[1]));
     enum df_code code = operands > 1 && !other ? find_channel(s, argv[1], err) : DF_OK;
     if (code == DF_OK)
         code = find_filter(s, err);
     if (code == DF_OK)
-        code = df_open_database(&s->settings, s->settings.store.migrate, &s->db, NULL, err);
+        code = df_open_audited(&s->settings, s->settings.store.migrate, &s->db, err);
     if (code != DF_OK)
         return code;
     if (strcmp(argv[0], "list") == 0)
         code = list_rows(s, err);
     else if (pausing)
         code = pause_rows(s, argv[0], err);
-    else if (strcmp(argv[0], "retry") == 0)
-        code = id.ptr ? retry_row(s, id, err) : retry_many(s, err);
+    else if (strcmp(argv[0], "retry") == 0 || strcmp(argv[0], "dismiss") == 0)
+        code = id.ptr ? change_row(s, id, err) : change_many(s, err);
     else if (s->json)
         code = df_outbox_json_row(s->db, s->channel, id, &s->jout, err);
     else
@@ -492,7 +502,7 @@ static bool is_verb(const struct session *s, const char *verb, int operands, boo
         return operands == 3 && !s->all && !s->dry_run && !filtered;
     if (strcmp(verb, "pause") == 0 || strcmp(verb, "resume") == 0)
         return operands == 2 && !s->all && !s->dry_run && !s->error && !s->since && !s->until;
-    if (strcmp(verb, "retry") != 0)
+    if (strcmp(verb, "retry") != 0 && strcmp(verb, "dismiss") != 0)
         return false;
     if (operands == 3)
         return !s->all && !s->dry_run && !filtered;
@@ -545,7 +555,7 @@ static int run_outbox(int argc, char **argv)
 
     struct df_err err = DF_ERR_INIT;
     enum df_code code = perform_outbox(&s, operands, argv, &err);
-    df_db_close(s.db);
+    df_close_audited(&s.settings, s.db, true);
     free_channels(&s);
     df_settings_release(&s.settings);
     df_buf_release(&s.payload);
@@ -562,6 +572,8 @@ const struct df_command df_cmd_outbox = {
              "[--json] |\n"
              "                show CHANNEL ID [--json] | retry CHANNEL ID [--json] |\n"
              "                retry [CHANNEL] (FILTER | --all) [--dry-run] [--json] |\n"
+             "                dismiss CHANNEL ID [--json] |\n"
+             "                dismiss [CHANNEL] (FILTER | --all) [--dry-run] [--json] |\n"
              "                pause CHANNEL [--target T] [--json] | resume CHANNEL [--target T] "
              "[--json]\n"
              "  FILTER:       [--target T] [--error TEXT] [--since TIME] [--until TIME]",
@@ -574,7 +586,9 @@ const struct df_command df_cmd_outbox = {
         "events, the server's own, with PENDING, PROCESSED, FAILED.\n"
         "What is in Error with a next attempt is tried again by itself; without one it was given "
         "up and\n"
-        "waits for retry, which starts it over. --dry-run tells how many rows a retry would take.\n"
+        "waits for retry, which starts it over, or for dismiss: nobody wants it any more, and it "
+        "is\n"
+        "removed as what was sent is. --dry-run tells how many rows would be taken.\n"
         "A target is a URL without its query, or the name of an integration, a sink or (channel "
         "relay)\n"
         "a relay; --error is part of the last error; --since and --until are about the last try.\n"

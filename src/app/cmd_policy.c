@@ -1,11 +1,13 @@
 /* dataflow policy: the operations of /admin/clients/{clientId}/policy, directly on the database. */
 #include "access/policies.h"
+#include "app/audited.h"
 #include "app/cli.h"
 #include "app/database.h"
 
 #include <stdio.h>
 
 #define OUTPUT_MAX (1 << 20)
+#define TRIES      5
 
 struct session {
     struct df_settings settings;
@@ -57,9 +59,9 @@ static enum df_code read_pair(const char *arg, struct df_policy_patch *patch, st
     return DF_OK;
 }
 
-static enum df_code change_policy(struct session *s, struct df_str identifier,
-                                  const struct df_policy_patch *patch, struct df_policy *ret,
-                                  struct df_err *err)
+static enum df_code change_once(struct session *s, struct df_str identifier,
+                                const struct df_policy_patch *patch, struct df_policy *ret,
+                                struct df_err *err)
 {
     char actor[80];
     struct df_actor by = df_cli_actor(actor, sizeof actor);
@@ -74,6 +76,18 @@ static enum df_code change_policy(struct session *s, struct df_str identifier,
     return code;
 }
 
+/* Again if a running server was in the way. */
+static enum df_code change_policy(struct session *s, struct df_str identifier,
+                                  const struct df_policy_patch *patch, struct df_policy *ret,
+                                  struct df_err *err)
+{
+    enum df_code code = DF_E_DB_CONFLICT;
+
+    for (int i = 0; i < TRIES && df_code_retry(code) == DF_RETRY_NOW; i++)
+        code = change_once(s, identifier, patch, ret, err);
+    return code;
+}
+
 static enum df_code perform_policy(struct session *s, int operands, char **argv, struct df_err *err)
 {
     struct df_str identifier = df_str_c(argv[1]);
@@ -83,7 +97,7 @@ static enum df_code perform_policy(struct session *s, int operands, char **argv,
     for (int i = 2; code == DF_OK && i < operands; i++)
         code = read_pair(argv[i], &patch, err);
     if (code == DF_OK)
-        code = df_open_database(&s->settings, s->settings.store.migrate, &s->db, NULL, err);
+        code = df_open_audited(&s->settings, s->settings.store.migrate, &s->db, err);
     if (code == DF_OK)
         code = operands > 2 ? change_policy(s, identifier, &patch, &policy, err)
                             : df_policy_get(s->db, identifier, NULL, &policy, err);
@@ -119,7 +133,7 @@ static int run_policy(int argc, char **argv)
 
     struct df_err err = DF_ERR_INIT;
     enum df_code code = perform_policy(&s, operands, argv, &err);
-    df_db_close(s.db);
+    df_close_audited(&s.settings, s.db, true);
     df_settings_release(&s.settings);
     if (code == DF_OK)
         return df_cli_print(&s.out);

@@ -26,8 +26,9 @@ static const struct df_relay_settings *find_relay(const struct df_settings *s, c
 
 /* There is no key: everyone who can reach the address may read the figures, and there is nothing
  * else. */
-static enum df_code listen_http(const char *address, struct df_access *access,
-                                struct df_http_server **ret, struct df_err *err)
+static enum df_code listen_http(const struct df_settings *s, const char *address,
+                                struct df_access *access, struct df_http_server **ret,
+                                struct df_err *err)
 {
     const struct df_route_table tables[] = {{df_probe_routes, NULL}, {NULL, NULL}};
     const struct df_http_options opt = {.settings.listen = address,
@@ -39,6 +40,9 @@ static enum df_code listen_http(const char *address, struct df_access *access,
 
     if (!address)
         return DF_OK;
+    if (s->security.require_tls && !df_http_is_loopback(address))
+        return df_err_set(err, DF_E_CONFIG,
+                          "server.require_tls is on: --listen must be an address of loopback");
     df_metric_register_process(DF_VERSION);
     df_system_started(df_mono_ms(access->clock));
     enum df_code code = df_http_start(&opt, ret, err);
@@ -88,6 +92,12 @@ static const struct df_part part_relay = {
     .start = start_relay, .stop = stop_relay, .end = end_relay, .free = free_relay};
 static const struct df_part *const relay_parts[] = {&df_part_outbound, &part_relay, NULL};
 
+static void reload_authorities(void *arg)
+{
+    (void)arg;
+    df_security_look(true);
+}
+
 static enum df_code run_relay(const struct df_settings *s, const struct df_relay_settings *relay,
                               const char *listen, struct df_err *err)
 {
@@ -100,11 +110,11 @@ static enum df_code run_relay(const struct df_settings *s, const struct df_relay
     df_log_init((enum df_log_level)s->log.level, (enum df_log_format)s->log.format,
                 run.app.access.clock);
     df_log_adopt_stderr();
-    enum df_code code = listen_http(listen, &run.app.access, &http, err);
+    enum df_code code = listen_http(s, listen, &run.app.access, &http, err);
     if (code == DF_OK)
         code = df_parts_start(&parts, &run.app, s->roles, err);
     if (code == DF_OK)
-        df_signals_wait();
+        df_signals_wait(reload_authorities, NULL);
     df_parts_stop(&parts, &run.app, df_mono_ms(df_clock_real()) + s->drain_ms);
     df_http_stop(http); /* before the relay that it reports on is freed */
     df_parts_free(&parts, &run.app);

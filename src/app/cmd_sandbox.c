@@ -48,7 +48,7 @@ static int run_sandbox(int argc, char **argv)
     }
     printf("sandbox on http://%s/\n", df_sandbox_address(sandbox));
     fflush(stdout);
-    df_signals_wait();
+    df_signals_wait(NULL, NULL);
     df_sandbox_stop(sandbox);
     return DF_EXIT_OK;
 }

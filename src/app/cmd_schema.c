@@ -1,8 +1,7 @@
-/* Commands about the database as a whole: migrate, check-config, backup, restore. */
+/* migrate, check-config. */
 #include "app/cli.h"
 #include "app/database.h"
 #include "base/escape.h"
-#include "store/backup.h"
 #include "store/schema.h"
 
 #include <stdio.h>
@@ -156,48 +155,4 @@ const struct df_command df_cmd_check_config = {
         "database that is not verified) is warned of on standard error; the server's log has it "
         "too.",
     .run = run_check_config,
-};
-
-/* --- backup, restore --- */
-
-static int run_copy(const struct df_command *cmd, int argc, char **argv,
-                    enum df_code (*copy)(const char *url, const char *file, struct df_err *err))
-{
-    struct df_settings s;
-    int status = begin_command(cmd, argc, argv, 1, NULL, 0, &s, NULL);
-    if (status >= 0)
-        return status;
-    struct df_err err = DF_ERR_INIT;
-    status = df_cli_result(cmd, copy(s.store.url, argv[0], &err), &err);
-    df_settings_release(&s);
-    return status;
-}
-
-static int run_backup(int argc, char **argv)
-{
-    return run_copy(&df_cmd_backup, argc, argv, df_backup);
-}
-
-static int run_restore(int argc, char **argv)
-{
-    return run_copy(&df_cmd_restore, argc, argv, df_restore);
-}
-
-const struct df_command df_cmd_backup = {
-    .name = "backup",
-    .usage = "FILE [--config FILE]",
-    .summary = "copy the embedded database while the server runs",
-    .help = "FILE appears whole or not at all and is never overwritten. PostgreSQL and SQL Server "
-            "have\n"
-            "their own tools.",
-    .run = run_backup,
-};
-
-const struct df_command df_cmd_restore = {
-    .name = "restore",
-    .usage = "FILE [--config FILE]",
-    .summary = "replace the embedded database's content by a backup's",
-    .help =
-        "The file is checked first; nothing changes when it is damaged or is no DataFlow backup.",
-    .run = run_restore,
 };

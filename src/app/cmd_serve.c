@@ -4,6 +4,11 @@
 #include "app/signals.h"
 #include "base/mem.h"
 
+static void reload_files(void *server)
+{
+    df_server_reload(server);
+}
+
 int df_serve(const struct df_command *cmd, struct df_settings *take_settings,
              const struct df_route *extra_routes, const char *demo_sandbox)
 {
@@ -25,7 +30,11 @@ int df_serve(const struct df_command *cmd, struct df_settings *take_settings,
     if (code == DF_OK && demo)
         code = df_demo_start(demo, server, demo_sandbox, &err);
     if (code == DF_OK)
-        df_signals_wait();
+        df_signals_wait(reload_files, server);
+    if (code == DF_E_CANCELLED) { /* by a signal, while it waited for a vault */
+        df_log_info("ServerStopped", "%s", err.detail);
+        code = DF_OK;
+    }
     df_demo_stop(demo);
     df_server_stop(server);
     df_settings_release(take_settings);
@@ -72,6 +81,7 @@ const struct df_command df_cmd_serve = {
              "                [--sandbox-listen ADDRESS:PORT]",
     .summary = "run the server",
     .help =
-        "SIGTERM, SIGINT and SIGHUP finish what is in hand (server.drain_seconds) and exit with 0.",
+        "SIGTERM and SIGINT finish what is in hand (server.drain_seconds) and exit with 0; so does "
+        "SIGHUP when the terminal closes. Otherwise SIGHUP reads certificates again.",
     .run = run_serve,
 };

@@ -33,3 +33,37 @@ FROM AuditLog AS a
 JOIN Clients AS c ON c.Id = a.ClientId
 WHERE a.Action = 'ClientScopesWidened' AND c.Scopes LIKE '%interface-all%'
 ORDER BY c.ClientIdentifier;
+
+-- Whether space of removed rows goes back to the file system: only a new SQLite file, or one that was written anew, does so.
+-- Servers use it again by themselves.
+-- name: doctor_space
+-- dialect: sqlite
+SELECT v.auto_vacuum AS GivesBack FROM pragma_auto_vacuum AS v;
+-- dialect: postgres, sqlserver
+SELECT 2 AS GivesBack;
+
+-- Whether a backup was made since then, and whether the database is older than that.
+-- name: doctor_backup
+SELECT (SELECT COUNT(*) FROM AuditLog WHERE OccurredAt >= :since AND Action = 'BackupMade' AND Outcome = 'ok') AS Made,
+       CASE WHEN EXISTS (SELECT 1 FROM AuditLog WHERE OccurredAt < :since) THEN 1 ELSE 0 END AS Older;
+
+-- The newest entry of the audit log and the newest documents: after a restore, what came later is not there.
+-- name: doctor_newest
+SELECT (SELECT MAX(OccurredAt) FROM AuditLog) AS LastEntry, (SELECT MAX(CreatedAt) FROM ImportBatch) AS LastBatch,
+       (SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE NextAttemptAt IS NOT NULL) AS Tickets,
+       (SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt IS NOT NULL)
+           + (SELECT COUNT(*) FROM TB_FUNCTIONAL_ACK_OUTBOX WHERE NextAttemptAt IS NOT NULL)
+           + (SELECT COUNT(*) FROM TB_TICKET_RETURN_OUTBOX WHERE NextAttemptAt IS NOT NULL)
+           + (SELECT COUNT(*) FROM IntegrationCalls WHERE NextAttemptAt IS NOT NULL)
+           + (SELECT COUNT(*) FROM WebhookDeliveries WHERE NextAttemptAt IS NOT NULL) AS Deliveries,
+       (SELECT COUNT(*) FROM Erasures) AS Erasures;
+
+-- Documents that wait and are due at no time: nobody would ever take them.
+-- name: doctor_forgotten
+SELECT (SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE Status IN ('Awaiting', 'Processing') AND NextAttemptAt IS NULL)
+           + (SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendStatus IN ('Pending', 'Sending') AND GatewaySendNextAttemptAt IS NULL)
+           + (SELECT COUNT(*) FROM TB_FUNCTIONAL_ACK_OUTBOX WHERE Status IN ('Pending', 'Sending') AND NextAttemptAt IS NULL)
+           + (SELECT COUNT(*) FROM TB_TICKET_RETURN_OUTBOX WHERE Status IN ('Pending', 'Sending') AND NextAttemptAt IS NULL)
+           + (SELECT COUNT(*) FROM IntegrationCalls WHERE Status IN ('Pending', 'Sending') AND NextAttemptAt IS NULL)
+           + (SELECT COUNT(*) FROM WebhookDeliveries WHERE Status IN ('Pending', 'Sending') AND NextAttemptAt IS NULL) AS Forgotten,
+       (SELECT COUNT(*) FROM ImportBatch WHERE Status IN (0, 1, 2) AND UploadPath IS NULL AND RemovingAt IS NULL) AS Fileless;

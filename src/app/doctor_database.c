@@ -166,6 +166,20 @@ static void check_clients(struct database *d)
                      d->widened > WIDENED_SHOWN ? ", …" : "");
 }
 
+/* --- space --- */
+
+static void check_space(struct database *d)
+{
+    struct df_err err = DF_ERR_INIT;
+    int64_t gives_back = 0;
+
+    if (df_db_query_int(d->db, DF_Q0(doctor_space), &gives_back, &err) == DF_OK && gives_back == 0)
+        df_check_say(d->check, DF_HEALTH_WARNING, "space",
+                     "stop the server and run `dataflow retention vacuum` once",
+                     "an older version made the file: what is removed leaves room that is used "
+                     "again, but the file gets no shorter");
+}
+
 /* --- the check --- */
 
 static enum df_code look_at(struct database *d, struct df_err *err)
@@ -176,9 +190,11 @@ static enum df_code look_at(struct database *d, struct df_err *err)
     int64_t answered_ms = df_wall_ms(clock);
     if (code != DF_OK)
         return code;
+    const char *server = df_db_server(d->db);
     df_check_say(d->check, DF_HEALTH_OK, "database", NULL,
-                 "%s %s, a round trip takes %" PRId64 " ms", df_dialect_name(df_db_dialect(d->db)),
-                 d->version, answered_ms - asked_ms);
+                 "%s %s%s%s, a round trip takes %" PRId64 " ms",
+                 df_dialect_name(df_db_dialect(d->db)), d->version, *server ? " at " : "", server,
+                 answered_ms - asked_ms);
     if (df_db_dialect(d->db) != DF_SQLITE)
         check_clock(d, asked_ms, answered_ms);
     code = df_db_begin(d->db, true, err);
@@ -191,6 +207,7 @@ static enum df_code look_at(struct database *d, struct df_err *err)
     if (check_schema(d)) {
         check_rights(d);
         check_clients(d);
+        check_space(d);
     }
     return DF_OK;
 }

@@ -2,6 +2,7 @@
 #include "access/auth.h"
 #include "app/doctor.h"
 #include "base/clock.h"
+#include "net/http.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,6 +56,24 @@ static const char *try_to_write(const char *dir)
     return failed;
 }
 
+/* Files that the server makes again or adds to. A command that root ran may have left its own. */
+static void check_owners(struct df_check *c, const char *dir)
+{
+    static const char *const names[] = {"master.key", "audit-heads", "erasures"};
+    struct stat above, st;
+    char path[4096];
+
+    if (stat(dir, &above) != 0)
+        return;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        if (lstat(path, &st) == 0 && st.st_uid == 0 && above.st_uid != 0)
+            df_check_say(c, DF_HEALTH_PROBLEM, "server.data_dir",
+                         "give it to the user that runs the server, with chown",
+                         "%s is root's, and the directory is not", path);
+    }
+}
+
 /* The nearest directory above that exists. */
 static void parent_of(const char *path, char *out, size_t size)
 {
@@ -91,6 +110,7 @@ void df_check_data_dir(struct df_check *c)
                      dir, failed);
     else
         df_check_say(c, DF_HEALTH_OK, "server.data_dir", NULL, "%s can be written and synced", dir);
+    check_owners(c, dir);
     check_space(c, dir);
 }
 
@@ -167,49 +187,50 @@ static void check_dates(struct df_check *c, const X509 *cert)
                      "expires in %d days", days);
 }
 
+static void check_client_ca(struct df_check *c, const struct df_settings *s)
+{
+    struct df_err err = DF_ERR_INIT;
+
+    if (df_tls_check_files(&s->http, &err) == DF_OK)
+        df_check_say(c, DF_HEALTH_OK, "server.tls_client_ca", NULL,
+                     "callers need a certificate of its authorities");
+    else
+        df_check_say(c, DF_HEALTH_PROBLEM, "server.tls_client_ca",
+                     "the file must hold the authorities' certificates in PEM", "%s", err.detail);
+}
+
 void df_check_certificate(struct df_check *c)
 {
     const struct df_settings *s = df_check_settings(c);
+    bool match = false;
     X509 *cert = read_certificate(c, s->http.tls_cert);
     EVP_PKEY *key = s->http.tls_key ? read_key(c, s->http.tls_key) : NULL;
     if (cert)
         check_dates(c, cert);
     if (cert && key) {
-        bool match = X509_check_private_key(cert, key) == 1;
+        match = X509_check_private_key(cert, key) == 1;
         df_check_say(c, match ? DF_HEALTH_OK : DF_HEALTH_PROBLEM, "server.tls_key",
                      match ? NULL : "give the key that the certificate was made for",
                      match ? "belongs to the certificate" : "does not belong to the certificate");
     }
+    if (match && s->http.tls_client_ca)
+        check_client_ca(c, s);
     X509_free(cert);
     EVP_PKEY_free(key);
 }
 
 /* --- keys --- */
 
-static void check_encryption(struct df_check *c, const char *what, const struct df_secret *key,
-                             const char *of)
-{
-    if (key)
-        df_check_say(c, DF_HEALTH_OK, what, NULL, "%s are encrypted", of);
-    else
-        df_check_say(c, DF_HEALTH_WARNING, what,
-                     "openssl rand -hex 32, in a file that only the server may read; the same on "
-                     "every machine",
-                     "is not set: %s are not encrypted", of);
-}
-
 void df_check_keys(struct df_check *c)
 {
     const struct df_settings *s = df_check_settings(c);
     const struct df_secret *admin = s->auth.admin_key;
-    if (!admin)
+    if (!df_auth_has_admin(&s->auth))
         df_check_say(c, DF_HEALTH_WARNING, "admin.key", "openssl rand -base64 32",
                      "is not set: /admin answers 404");
-    else if (df_secret_str(admin).len < DF_ADMIN_KEY_STRONG)
+    else if (admin && df_secret_str(admin).len < DF_ADMIN_KEY_STRONG)
         df_check_say(c, DF_HEALTH_WARNING, "admin.key", "openssl rand -base64 32",
                      "has fewer than %d characters and might be guessed", DF_ADMIN_KEY_STRONG);
     else
         df_check_say(c, DF_HEALTH_OK, "admin.key", NULL, "is long enough");
-    check_encryption(c, "security.master_key", s->webhooks.key, "webhook secrets in the database");
-    check_encryption(c, "security.storage_key", s->storage.key, "stored files");
 }

@@ -1,7 +1,9 @@
-/* Others: the bucket, relays and their brokers, and every destination that is called. */
+/* Others: the bucket, Redis, relays and their brokers, and every destination that is called. */
 #include "app/doctor.h"
+#include "app/queue.h"
 #include "base/clock.h"
 #include "files/storage.h"
+#include "locks/locks.h"
 #include "net/probe.h"
 #include "net/url.h"
 #include "relay/probe.h"
@@ -11,45 +13,67 @@
 #include <stdio.h>
 #include <string.h>
 
+#define CLOCK_MS 2000                        /* Redis tells whole seconds */
 #define PROBE_MS (DF_DOCTOR_LIMIT_MS - 1500) /* so that the check itself tells what failed */
 
 /* --- the bucket --- */
 
-static bool is_remote(const struct df_settings *s)
-{
-    return s->storage.scheduled && strncmp(s->storage.scheduled, "s3://", 5) == 0;
-}
-
 size_t df_count_storages(const struct df_settings *s)
 {
-    return is_remote(s) ? 1 : 0;
+    return s->storage.where == DF_STORAGE_S3 || s->storage.bucket ||
+                   df_storage_is_outside(s->storage.scheduled)
+               ? 1
+               : 0;
 }
 
-/* A small file there and back, as one that waits for its time. */
-static enum df_code send_and_fetch(struct df_storage *st, const struct df_uuid *batch,
-                                   char *location, struct df_err *err)
+static enum df_code write_note(struct df_storage *st, const struct df_uuid *batch,
+                               struct df_str name, struct df_err *err)
 {
     static const char text[] = "dataflow doctor was here\n";
     char checksum[DF_CHECKSUM_LEN + 1];
     uint64_t size;
     struct df_storage_writer *w = NULL;
-    struct df_str name = DF_STR("doctor.txt");
-    enum df_code code = df_storage_create(st, batch, &w, err);
+    enum df_code code = df_storage_create(st, batch, sizeof text - 1, &w, err);
     if (code != DF_OK)
         return code;
     code = df_storage_write(w, text, sizeof text - 1, err);
-    if (code != DF_OK) {
-        df_storage_abort(w);
-        return code;
-    }
-    code = df_storage_finish(w, name, checksum, &size, err);
     if (code == DF_OK)
+        return df_storage_finish(w, name, checksum, &size, err);
+    df_storage_abort(w);
+    return code;
+}
+
+/* A small file there and back, as an upload or as one that waits for its time. */
+static enum df_code send_and_fetch(struct df_storage *st, const struct df_uuid *batch,
+                                   char *location, struct df_err *err)
+{
+    struct df_str name = DF_STR("doctor.txt");
+    enum df_code code = write_note(st, batch, name, err);
+    if (code == DF_OK && df_storage_is_remote(st))
+        df_storage_location(st, batch, location);
+    else if (code == DF_OK)
         code = df_storage_put_scheduled(st, batch, name, location, err);
     if (code == DF_OK)
         code = df_storage_drop_local(st, batch, location, err);
     if (code == DF_OK)
-        code = df_storage_fetch_scheduled(st, batch, name, location, err);
+        code = df_storage_fetch(st, batch, name, location, NULL, err);
     return code;
+}
+
+static void ignore_entry(void *arg, const struct df_storage_found *f)
+{
+    (void)arg;
+    (void)f;
+}
+
+/* A page of each listing that the sweep needs. */
+static enum df_code list_bucket(struct df_storage *st, struct df_err *err)
+{
+    struct df_storage_cursor at = {.stage = DF_STORAGE_OBJECTS};
+    enum df_code code = df_storage_list(st, &at, ignore_entry, NULL, err);
+
+    at = (struct df_storage_cursor){.stage = DF_STORAGE_UPLOADS};
+    return code == DF_OK ? df_storage_list(st, &at, ignore_entry, NULL, err) : code;
 }
 
 void df_check_storage(struct df_check *c)
@@ -58,6 +82,11 @@ void df_check_storage(struct df_check *c)
     const struct df_storage_options opt = {
         .data_dir = s->data_dir, .settings = s->storage, .s3_retry_base_ms = 200};
     char location[DF_STORAGE_LOCATION_MAX + 1] = "";
+    const char *what = s->storage.where == DF_STORAGE_S3 ? "imports.storage"
+                       : s->storage.bucket               ? "imports.bucket"
+                                                         : "imports.scheduled_storage";
+    const char *advice = "check [s3] endpoint, region and keys, and that they may put, get and "
+                         "delete objects of the bucket";
     struct df_uuid batch = df_uuid_v4(df_clock_real());
     struct df_storage *st = NULL;
     struct df_err err = DF_ERR_INIT, ignored = DF_ERR_INIT;
@@ -69,15 +98,53 @@ void df_check_storage(struct df_check *c)
                                                  code == DF_OK ? &err : &ignored);
         code = code == DF_OK ? removed : code;
     }
-    df_storage_free(st);
+    if (code == DF_OK && df_storage_is_swept(st)) {
+        code = list_bucket(st, &err);
+        advice = "files can be put, fetched and removed, but what a crash leaves behind is not "
+                 "found: allow the key s3:ListBucket and s3:ListBucketMultipartUploads";
+    }
     if (code == DF_OK)
-        df_check_say(c, DF_HEALTH_OK, "imports.scheduled_storage", NULL,
-                     "a file was put, fetched and removed");
+        df_check_say(c, DF_HEALTH_OK, what, NULL, "a file was put, fetched and removed%s",
+                     df_storage_is_swept(st) ? ", and the bucket listed" : "");
     else
-        df_check_say(c, DF_HEALTH_PROBLEM, "imports.scheduled_storage",
-                     "check [s3] endpoint, region and keys, and that they may put, get and delete "
-                     "objects of the bucket",
-                     "%s", err.detail);
+        df_check_say(c, DF_HEALTH_PROBLEM, what, advice, "%s", err.detail);
+    df_storage_free(st);
+}
+
+/* --- Redis --- */
+
+size_t df_count_redis(const struct df_settings *s)
+{
+    return df_locks_servers(&s->locks);
+}
+
+void df_check_redis(struct df_check *c)
+{
+    static const char what[] = "redis.urls";
+    struct df_redis_facts f;
+    struct df_err err = DF_ERR_INIT;
+
+    if (df_redis_probe(&df_check_settings(c)->locks, df_check_index(c), PROBE_MS / 4, &f, &err) !=
+        DF_OK) {
+        df_check_say(c, DF_HEALTH_PROBLEM, what,
+                     "is the server running, and are address, user and password right?", "%s",
+                     err.detail);
+        return;
+    }
+    int64_t apart_ms = f.clock_ms - df_wall_ms(df_clock_real());
+    if (f.evicts)
+        df_check_say(c, DF_HEALTH_PROBLEM, what, "CONFIG SET maxmemory-policy noeviction",
+                     "%s drops keys when its memory is full: maxmemory-policy is %s", f.address,
+                     f.policy);
+    else if (f.is_replica)
+        df_check_say(c, DF_HEALTH_PROBLEM, what, "name servers that are independent of each other",
+                     "%s is a replica", f.address);
+    else if (apart_ms > CLOCK_MS || apart_ms < -CLOCK_MS)
+        df_check_say(c, DF_HEALTH_WARNING, what, "set both clocks by NTP",
+                     "%s: its clock is %" PRId64 " s from ours", f.address, apart_ms / 1000);
+    else
+        df_check_say(c, DF_HEALTH_OK, what, NULL, "%s is Redis %s, with noeviction", f.address,
+                     f.version);
 }
 
 /* --- relays --- */
@@ -125,6 +192,30 @@ void df_check_relay_broker(struct df_check *c)
         df_check_say(c, DF_HEALTH_PROBLEM, what,
                      "is the broker running, and are address, user and password right?", "%s: %s",
                      target, err.detail);
+}
+
+/* --- the queue of batches --- */
+
+size_t df_count_queues(const struct df_settings *s)
+{
+    return s->imports.queue != DF_QUEUE_POLL;
+}
+
+void df_check_queue(struct df_check *c)
+{
+    struct df_relay_settings queue;
+    struct df_err err = DF_ERR_INIT;
+    char target[256];
+    if (!df_queue_relay(df_check_settings(c), &queue))
+        return;
+    df_relay_target_masked(&queue, target, sizeof target);
+    if (df_relay_probe(&queue, PROBE_MS, &err) == DF_OK)
+        df_check_say(c, DF_HEALTH_OK, "imports.queue_url", NULL, "%s takes connections", target);
+    else
+        df_check_say(c, DF_HEALTH_PROBLEM, "imports.queue_url",
+                     "is the broker running, and are address, user and password right? Until it is "
+                     "back, workers look for batches every imports.poll_ms",
+                     "%s: %s", target, err.detail);
 }
 
 /* --- destinations --- */

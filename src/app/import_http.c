@@ -2,7 +2,7 @@
 
 #include "base/loop.h"
 #include "base/mem.h"
-#include "net/url.h"
+#include "net/security.h"
 #include "json/doc.h"
 
 #include <curl/curl.h>
@@ -87,15 +87,17 @@ static void prepare_call(struct df_import_http *h, const char *batch_id, const c
     curl_easy_reset(h->curl);
     snprintf(url, sizeof url, "%s/imports%s%s%s", h->url, batch_id[0] ? "/" : "", batch_id, rest);
     curl_easy_setopt(h->curl, CURLOPT_URL, url);
-    curl_easy_setopt(h->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    if (!df_security_set_curl(h->curl))
+        df_oom();
     curl_easy_setopt(h->curl, CURLOPT_HTTPHEADER, h->headers);
     curl_easy_setopt(h->curl, CURLOPT_USERAGENT, "dataflow/" DF_VERSION);
     curl_easy_setopt(h->curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(h->curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
-    curl_easy_setopt(h->curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(h->curl, CURLOPT_ERRORBUFFER, h->why);
-    if (h->local) /* not through a proxy */
-        curl_easy_setopt(h->curl, CURLOPT_PROXY, "");
+    if (!h->local) { /* a command obeys the environment's proxy */
+        curl_easy_setopt(h->curl, CURLOPT_PROXY, NULL);
+        curl_easy_setopt(h->curl, CURLOPT_NOPROXY, NULL);
+    }
     h->why[0] = '\0';
 }
 
@@ -161,8 +163,7 @@ static enum df_code finish_call(struct df_import_http *h, CURLcode rc, long want
         return df_err_set(err, DF_E_CANCELLED, "interrupted");
     /* A server that refuses an upload closes before all of it was sent; its answer still counts. */
     if (rc != CURLE_OK && status < 300)
-        return df_err_set(err, DF_E_NET, "%s: %s", h->url,
-                          h->why[0] ? h->why : curl_easy_strerror(rc));
+        return df_security_curl_error(h->curl, (int)rc, h->why, h->url, err);
     return status == wanted ? DF_OK : read_problem(status, body, err);
 }
 

@@ -1,4 +1,5 @@
 /* The parts for the database, for authentication and limits, and for housekeeping. */
+#include "access/audit.h"
 #include "access/policies.h"
 #include "access/usage.h"
 #include "alerts/alerts.h"
@@ -13,6 +14,7 @@
 
 #define HOUSEKEEPING_MS 5000
 #define MAINTAIN_MS     60000
+#define SELDOM_MS       300000
 
 /* --- the store --- */
 
@@ -72,7 +74,8 @@ static enum df_code start_access(struct df_app *app, struct df_err *err)
     struct df_access *a = &app->access;
 
     (void)err;
-    a->usage = df_usage_new(app->settings->store.url, a->clock);
+    a->usage = df_usage_new(app->settings->roles & DF_ROLE_API ? app->settings->store.url : NULL,
+                            a->clock);
     a->auth = df_auth_new(&(struct df_auth_options){
         .store = a->store, .clock = a->clock, .settings = app->settings->auth, .usage = a->usage});
     a->policies = df_policies_new(a->clock);
@@ -113,14 +116,27 @@ static int64_t keep_house(void *arg)
 
     df_auth_flush_seen(app->access.auth);
     df_relays_note_given_up(app->relays, app->access.store, df_wall_ms(app->access.clock));
+    if (app->settings->roles & (DF_ROLE_API | DF_ROLE_MAINTAIN))
+        df_imports_take_backlog(app->imports);
     if (app->settings->roles & DF_ROLE_PROCESS)
         df_interface_take_figures(app->interface);
     int64_t now_ms = df_mono_ms(df_clock_real());
-    if (maintains && now_ms - app->maintained_ms >= MAINTAIN_MS) {
+    bool due = now_ms - app->maintained_ms >= MAINTAIN_MS;
+    if (due && app->imports)
+        df_imports_sweep_disk(app->imports);
+    if (due && maintains) {
         df_imports_maintain(app->imports);
         df_subscriptions_forget_previous(app->access.store, app->access.clock);
-        app->maintained_ms = now_ms;
+        df_subscriptions_rotate(&(struct df_rotation_options){
+            .store = app->access.store,
+            .clock = app->access.clock,
+            .keys = app->access.keys,
+            .webhooks = app->webhooks,
+            .rotate_ms = app->settings->webhooks.rotate_ms,
+        });
     }
+    if (due)
+        app->maintained_ms = now_ms;
     if (maintains && now_ms - app->evaluated_ms >= interval_ms) {
         df_alerts_evaluate(app->alerts);
         app->evaluated_ms = now_ms;
@@ -128,9 +144,26 @@ static int64_t keep_house(void *arg)
     return tick_ms(app);
 }
 
+/* A process that only works writes few entries, and others watch theirs. */
+static int64_t watch_audit(void *arg)
+{
+    struct df_app *app = arg;
+
+    df_audit_watch_turn(&app->audit);
+    return app->settings->roles & (DF_ROLE_API | DF_ROLE_MAINTAIN) ? HOUSEKEEPING_MS : SELDOM_MS;
+}
+
 static enum df_code start_housekeeping(struct df_app *app, struct df_err *err)
 {
     (void)err;
+    app->audit = (struct df_audit_watch){.store = app->access.store,
+                                         .clock = app->access.clock,
+                                         .data_dir = app->settings->data_dir};
+    df_loop_start(&app->audit_loop, &(struct df_loop_options){.name = "audit",
+                                                              .clock = df_clock_real(),
+                                                              .first_ms = HOUSEKEEPING_MS,
+                                                              .turn = watch_audit,
+                                                              .arg = app});
     app->maintained_ms = -MAINTAIN_MS;
     app->evaluated_ms = -app->settings->alerts.interval_ms;
     df_loop_start(&app->housekeeping, &(struct df_loop_options){.name = "housekeeping",
@@ -148,11 +181,14 @@ static void stop_housekeeping(struct df_app *app, int64_t deadline_ms)
     if (app->storage)
         df_storage_cancel(app->storage);
     df_loop_stop(&app->housekeeping);
+    df_loop_stop(&app->audit_loop);
+    df_audit_watch_turn(&app->audit);
 }
 
 static void free_housekeeping(struct df_app *app)
 {
     df_loop_release(&app->housekeeping);
+    df_loop_release(&app->audit_loop);
 }
 
 const struct df_part df_part_housekeeping = {

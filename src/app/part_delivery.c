@@ -5,6 +5,7 @@
 #include "delivery/delivery.h"
 #include "integrations/integrations.h"
 #include "interface/interface.h"
+#include "privacy/mask.h"
 #include "relay/events.h"
 #include "relay/relays.h"
 #include "shards/shards.h"
@@ -87,6 +88,12 @@ const struct df_part df_part_shards = {.roles = DF_ROLE_DELIVER | DF_ROLE_PROCES
 
 /* --- the engine --- */
 
+static struct df_str mask_answer(const void *masker, struct df_str answer, size_t max_units,
+                                 struct df_arena *a)
+{
+    return df_mask_answer(masker, answer, max_units, a);
+}
+
 static enum df_code start_delivery(struct df_app *app, struct df_err *err)
 {
     (void)err;
@@ -97,6 +104,8 @@ static enum df_code start_delivery(struct df_app *app, struct df_err *err)
         .clock = app->access.clock,
         .settings = app->settings->delivery,
         .max_row_bytes = ROW_FOR(app->settings->http.max_body_bytes),
+        .mask = mask_answer,
+        .mask_arg = app->masker,
     });
     return DF_OK;
 }
@@ -161,6 +170,7 @@ static enum df_code start_webhooks(struct df_app *app, struct df_err *err)
     app->webhooks = df_webhooks_new(&(struct df_webhooks_options){
         .store = app->access.store,
         .clock = app->access.clock,
+        .keys = app->access.keys,
         .settings = app->settings->webhooks,
         .notify_url = app->settings->store.url,
     });
@@ -201,7 +211,7 @@ static enum df_code start_subscriptions(struct df_app *app, struct df_err *err)
         .store = app->access.store,
         .clock = app->access.clock,
         .webhooks = app->webhooks,
-        .keys = df_webhooks_master_keys(app->webhooks),
+        .keys = app->access.keys,
         .settings = app->settings->webhooks,
     });
     enum df_code code = df_subscriptions_seal(app->subscriptions, err);
@@ -223,6 +233,7 @@ static enum df_code start_interface(struct df_app *app, struct df_err *err)
 
     (void)err;
     app->interface = df_interface_new(&(struct df_interface_options){
+        .masker = app->masker,
         .store = app->access.store,
         .shards = app->shards,
         .clock = app->access.clock,
@@ -230,6 +241,7 @@ static enum df_code start_interface(struct df_app *app, struct df_err *err)
         .delivery_settings = set->delivery,
         .max_body_bytes = set->http.max_body_bytes,
         .notify_url = set->store.url,
+        .keys = app->access.keys,
         .webhooks = app->webhooks,
     });
     return DF_OK;

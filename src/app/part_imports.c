@@ -1,13 +1,30 @@
 /* The parts for uploaded files and their imports. */
 #include "app/app.h"
+#include "app/queue.h"
 #include "base/zone.h"
 #include "files/storage.h"
 #include "imports/api/views.h"
 #include "imports/imports.h"
 #include "imports/receive/receive.h"
+#include "locks/locks.h"
+#include "privacy/mask.h"
 
 /* Roles that work with files and batches. */
 #define IMPORT_ROLES (DF_ROLE_API | DF_ROLE_IMPORT | DF_ROLE_MAINTAIN)
+
+/* --- what is stored of documents --- */
+
+static enum df_code start_masker(struct df_app *app, struct df_err *err)
+{
+    return df_masker_new(&app->settings->sensitive, app->access.keys, &app->masker, err);
+}
+
+static void free_masker(struct df_app *app)
+{
+    df_masker_free(app->masker);
+}
+
+const struct df_part df_part_masker = {.start = start_masker, .free = free_masker};
 
 /* --- storage --- */
 
@@ -15,6 +32,7 @@ static enum df_code start_storage(struct df_app *app, struct df_err *err)
 {
     const struct df_storage_options opt = {.data_dir = app->settings->data_dir,
                                            .settings = app->settings->storage,
+                                           .keys = app->access.keys,
                                            .clock = app->access.clock};
     return df_storage_new(&opt, &app->storage, err);
 }
@@ -27,6 +45,37 @@ static void free_storage(struct df_app *app)
 /* Housekeeping cancels its transfers when it stops. */
 const struct df_part df_part_storage = {
     .roles = IMPORT_ROLES, .start = start_storage, .free = free_storage};
+
+/* --- locks --- */
+
+/* The API breaks locks that an operator releases. */
+static enum df_code start_locks(struct df_app *app, struct df_err *err)
+{
+    const struct df_settings *set = app->settings;
+
+    return df_locks_open(&(struct df_locks_options){.settings = set->locks,
+                                                    .store = app->access.store,
+                                                    .clock = app->access.clock,
+                                                    .instance = app->instance,
+                                                    .acquires = (set->roles & DF_ROLE_IMPORT) != 0,
+                                                    .idle_ms = set->imports.lock_timeout_ms},
+                         &app->locks, err);
+}
+
+static void end_locks(struct df_app *app)
+{
+    df_locks_stop(app->locks);
+}
+
+static void free_locks(struct df_app *app)
+{
+    df_locks_free(app->locks);
+}
+
+const struct df_part df_part_locks = {.roles = DF_ROLE_API | DF_ROLE_IMPORT,
+                                      .start = start_locks,
+                                      .end = end_locks,
+                                      .free = free_locks};
 
 /* --- the batches --- */
 
@@ -48,16 +97,21 @@ static enum df_code start_imports(struct df_app *app, struct df_err *err)
         return code;
     }
     app->imports = df_imports_new(&(struct df_imports_options){
+        .queue = df_queue_of(app),
         .store = app->access.store,
         .storage = app->storage,
         .outbound = &app->outbound,
         .clock = app->access.clock,
         .data_dir = set->data_dir,
         .instance = app->instance,
+        .locks = app->locks,
         .settings = set->imports,
         .give_up_ms = set->delivery.give_up_ms,
         .zone = app->zone,
         .maintenance = &app->maintenance,
+        .keys = app->access.keys,
+        .masker = app->masker,
+        .payload_ttl_ms = set->sensitive.payload_ttl_ms,
         .webhooks = app->webhooks,
     });
     if (set->roles & DF_ROLE_IMPORT)

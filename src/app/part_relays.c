@@ -47,6 +47,7 @@ static enum df_code start_relays(struct df_app *app, struct df_err *err)
             .outbound = &app->outbound,
             .store = app->access.store,
             .give_up_ms = set->delivery.give_up_ms,
+            .masker = app->masker,
             .clock = app->access.clock,
         });
     return code;

@@ -6,7 +6,8 @@
  * parts use a part; each step takes one kind of user away, and only the last step frees. A server
  * ends like this:
  *
- *   1. drain   HTTP: no new requests; those in hand have drain_seconds.
+ *   1. drain   Batches of imports are given back (df_imports_leave), within two seconds. HTTP: no
+ *              new requests; those in hand have drain_seconds.
  *   2. shut    HTTP: no handler runs any more and none will be called, even if part of a body is
  *              still on its way. HTTP threads use a part only to end a request, which frees
  *              uploads.
@@ -39,7 +40,7 @@ struct df_part {
     void (*free)(struct df_app *app);
 };
 
-#define DF_PARTS_MAX 32
+#define DF_PARTS_MAX 40
 
 struct df_parts {
     const struct df_part *const *table; /* ended by NULL */

@@ -5,8 +5,10 @@
 #include "admin/owners.h"
 #include "alerts/alerts.h"
 #include "app/app.h"
+#include "app/audited.h"
 #include "app/files.h"
 #include "app/system_routes.h"
+#include "app/waiting.h"
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "imports/receive/receive.h"
@@ -15,26 +17,35 @@
 #include "interface/interface.h"
 #include "relay/events.h"
 #include "relay/relays.h"
+#include "retention/purge.h"
+#include "retention/subjects.h"
 #include "webhooks/subscriptions.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#define TABLES_MAX 32
+#define TABLES_MAX 40
+#define LOOK_MS    2000
 
 struct df_server {
     struct df_app app;
     struct df_parts parts;
     struct df_http_server *http;
     struct df_system system;
+    const char *temp_dir;
     struct df_route_table tables[TABLES_MAX];
     struct df_route receive_routes[2]; /* the table, with the limit that is configured */
+    struct df_loop files;              /* looks at certificates */
+    _Atomic bool reload;               /* without waiting for a change */
 };
 
 /* Each part may use those before it; parts.h tells how they end. */
+/* clang-format off */
 static const struct df_part *const server_parts[] = {
     &df_part_outbound, /* stopped after all its callers, and freed last */
     &df_part_store,    /* its threads end last */
+    &df_part_keys,
+    &df_part_masker,
     &df_part_instance,
     &df_part_shards, /* ends after the last settlement */
     &df_part_delivery,
@@ -45,13 +56,21 @@ static const struct df_part *const server_parts[] = {
     &df_part_alerts,
     &df_part_channels, /* of the five parts before it; from here on deliveries run */
     &df_part_storage,
+    &df_part_locks,
+    &df_part_announce, /* stopped after the imports, whose last announcements it sends */
     &df_part_imports,
+    &df_part_consume,
     &df_part_uploads,
+    &df_part_rekey,
     &df_part_subscriptions,
     &df_part_access,
     &df_part_housekeeping,
+    &df_part_purge,
+    &df_part_maintenance,
+    &df_part_backup,
     NULL,
 };
+/* clang-format on */
 
 /* --- routes --- */
 
@@ -64,6 +83,9 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
         {df_admin_routes, NULL},
         {df_policy_routes, NULL},
         {df_search_routes, NULL},
+        {df_key_routes, app->key_watch},
+        {df_audit_routes, &s->temp_dir},
+        {df_subject_routes, &df_app_kept},
         {df_outbox_routes, app->delivery},
         {df_breaker_routes, app->outbound.breakers},
         {df_work_owner_routes, NULL},
@@ -71,6 +93,7 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
         {df_ticket_routes, app->interface},
         {df_callback_routes, app->interface},
         {df_reprocess_routes, app->interface},
+        {df_ticket_dismiss_routes, NULL},
         {df_owner_routes, app->interface},
         {df_ticket_admin_routes, app->interface},
         {df_ack_routes, app->interface},
@@ -85,6 +108,7 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
         {df_alert_routes, app->alerts},
         {df_subscription_routes, app->subscriptions},
         {df_webhook_failure_routes, app->subscriptions},
+        {df_purge_routes, app->purge},
     };
     static_assert(sizeof tables / sizeof tables[0] + 4 <= TABLES_MAX,
                   "and three more, and the end");
@@ -100,7 +124,10 @@ static void bind_routes(struct df_server *s, const struct df_route *extra)
     const struct df_settings *set = s->app.settings;
     size_t n = 0;
 
-    s->system = (struct df_system){.delivery = s->app.delivery, .imports = s->app.imports};
+    s->system = (struct df_system){.delivery = s->app.delivery,
+                                   .imports = s->app.imports,
+                                   .locks = s->app.locks,
+                                   .consumer = s->app.consumer};
     s->tables[n++] = (struct df_route_table){df_probe_routes, NULL};
     s->tables[n++] = (struct df_route_table){df_system_routes, &s->system};
     if (set->roles & DF_ROLE_API)
@@ -118,6 +145,12 @@ static enum df_verdict authorize(struct df_req *req, void *arg)
     return df_auth_authorize(access->auth, req);
 }
 
+static void end_wait(struct df_server *s)
+{
+    df_waiting_end(s->app.waiting);
+    s->app.waiting = NULL;
+}
+
 static enum df_code listen_http(struct df_server *s, struct df_err *err)
 {
     const struct df_settings *set = s->app.settings;
@@ -127,12 +160,45 @@ static enum df_code listen_http(struct df_server *s, struct df_err *err)
         .metrics_prefix = "dataflow",
         .clock = s->app.access.clock,
         .tables = s->tables,
-        .absent = set->auth.admin_key ? 0 : 1u << DF_ACCESS_ADMIN,
+        .absent = df_auth_has_admin(&set->auth) ? 0 : 1u << DF_ACCESS_ADMIN,
         .authorize = authorize,
         .arg = &s->app.access,
+        .elder = df_waiting_http(s->app.waiting),
     };
     opt.settings.max_connections = df_files_for_connections(set->http.max_connections);
-    return df_http_start(&opt, &s->http, err);
+    enum df_code code = df_http_start(&opt, &s->http, err);
+    end_wait(s);
+    return code;
+}
+
+/* --- certificates --- */
+
+static int64_t look_at_files(void *arg)
+{
+    struct df_server *s = arg;
+    bool now = atomic_exchange(&s->reload, false);
+
+    df_http_look_at_files(s->http, now);
+    df_security_look(now);
+    return LOOK_MS;
+}
+
+static void watch_files(struct df_server *s)
+{
+    if (!s->app.settings->http.tls_cert && !df_security_ca_file())
+        return;
+    df_loop_start(&s->files, &(struct df_loop_options){.name = "certificates",
+                                                       .clock = df_clock_real(),
+                                                       .first_ms = LOOK_MS,
+                                                       .turn = look_at_files,
+                                                       .arg = s});
+}
+
+void df_server_reload(struct df_server *s)
+{
+    df_log_info("ReloadAsked", "certificates and authorities are read again");
+    atomic_store(&s->reload, true);
+    df_loop_wake(&s->files);
 }
 
 static void log_started(const struct df_server *s)
@@ -167,13 +233,15 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     struct df_server *s = df_calloc(1, sizeof *s);
     s->app.settings = opt->settings;
     s->app.access.clock = df_clock_real();
+    s->temp_dir = opt->settings->data_dir;
     s->parts.table = server_parts;
     df_metric_register_process(DF_VERSION);
+    df_system_started(df_mono_ms(s->app.access.clock));
 
     enum df_code code = df_parts_start(&s->parts, &s->app, opt->settings->roles, err);
     if (code == DF_OK) {
+        df_audit_start(opt->settings, s->app.access.store, s->app.access.clock);
         bind_routes(s, opt->extra_routes);
-        df_system_started(df_mono_ms(s->app.access.clock));
         code = listen_http(s, err);
     }
     if (code != DF_OK) {
@@ -181,6 +249,7 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
         return code;
     }
     log_started(s);
+    watch_files(s);
     df_mem_trim();
     *ret = s;
     return DF_OK;
@@ -202,6 +271,9 @@ void df_server_stop(struct df_server *s)
     if (!s)
         return;
     int64_t deadline_ms = df_mono_ms(df_clock_real()) + s->app.settings->drain_ms;
+    df_loop_release(&s->files);
+    end_wait(s);
+    df_imports_leave(s->app.imports); /* another process may have the batches meanwhile */
     if (s->http) {
         drain_requests(s);
         df_http_shut(s->http);

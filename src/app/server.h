@@ -24,6 +24,9 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
 const char *df_server_address(const struct df_server *s);
 const struct df_access *df_server_access(const struct df_server *s);
 
+/* Reads certificates and authorities again, soon. Any thread. */
+void df_server_reload(struct df_server *s);
+
 /* Drains (stops accepting, finishes what is in hand within drain_seconds) and frees. NULL is
  * fine. */
 void df_server_stop(struct df_server *s);

@@ -1,10 +1,13 @@
 #include "app/settings.h"
 
 #include "access/auth.h"
+#include "app/queue.h"
+#include "backup/place.h"
 #include "base/mem.h"
 #include "files/storage.h"
 #include "net/http.h"
 #include "store/db.h"
+#include "json/write.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +17,10 @@ static const char *const role_names[] = {"api",   "process",  "deliver", "import
 static const char *const level_names[] = {"debug", "info", "warn", "error", NULL};
 static const char *const format_names[] = {"auto", "json", "text", NULL};
 
-#define S struct df_settings
+/* Two parts of 5 MiB and other buffers are in memory for each upload to S3. */
+#define UPLOADS_BUDGET_BYTES (48 * DF_MIB)
+
+#define S                    struct df_settings
 
 /* clang-format off */
 static const struct df_config_key server_keys[] = {
@@ -22,7 +28,8 @@ static const struct df_config_key server_keys[] = {
     DF_KEY_STRING("data_dir", S, data_dir, "./var", "Directory for the embedded database and uploaded files; created if missing."),
     DF_KEY_FLAGS("roles", S, roles, "all", role_names, "What this process does; replicas may split the roles."),
     DF_KEY_STRING("tls_cert", S, http.tls_cert, NULL, "PEM certificate chain; with it and tls_key the server speaks HTTPS (TLS 1.2+) only."),
-    DF_KEY_STRING("tls_key", S, http.tls_key, NULL, "PEM private key of tls_cert."),
+    DF_KEY_STRING("tls_key", S, http.tls_key, NULL, "PEM private key of tls_cert. Both files are read again when they change, and at SIGHUP."),
+    DF_KEY_OPTIONAL("tls_client_ca", S, http.tls_client_ca, "PEM authorities; callers must have a certificate of one of them. Read again like tls_cert."),
     DF_KEY_INT("max_body_bytes", S, http.max_body_bytes, "1048576", 1024, DF_MIB * 1024, "Longest request body, except uploads."),
     DF_KEY_INT("max_upload_bytes", S, imports.max_upload_bytes, "2147483648", 1024, DF_MIB * 1024 * 1024, "Longest uploaded file."),
     DF_KEY_INT_IN(DF_SECONDS, "drain_seconds", S, drain_ms, "20", 0, 3600, "How long SIGTERM waits for requests and other work in hand."),
@@ -58,16 +65,26 @@ static const struct df_config_section sections[] = {
     {"breaker", df_breaker_keys, AT(breaker)},
     {"omniflow", df_omniflow_keys, AT(imports)},
     {"imports", df_imports_keys, AT(imports)},
-    {"imports", df_scheduled_keys, AT(storage)},
+    {"imports", df_lock_keys, AT(locks)},
+    {"imports", df_storage_keys, AT(storage)},
+    {"redis", df_redis_keys, AT(locks)},
+    {"server", df_require_tls_keys, AT(security)},
+    {"security", df_security_keys, AT(security)},
     {"security", df_storage_key_keys, AT(storage)},
-    {"security", df_master_key_keys, AT(webhooks)},
+    {"security", df_master_key_keys, AT(keys)},
+    {"security", df_vault_keys, AT(keys.vault)},
+    {"security", df_secret_age_keys, AT(alerts)},
     {"webhooks", df_webhooks_keys, AT(webhooks)},
     {"alerts", df_alerts_keys, AT(alerts)},
+    {"retention", df_retention_keys, AT(retention)},
+    {"backup", df_backup_keys, AT(backup)},
+    {"sensitive_data", df_sensitive_keys, AT(sensitive)},
     {"s3", df_s3_keys, AT(storage)},
     {.name = NULL},
 };
 
 static const struct df_config_group_at groups[] = {
+    {&df_admin_group, AT(auth.admins), AT(auth.admin_count)},
     {&df_relay_group, AT(relays), AT(relay_count)},
     {&df_integration_group, AT(integrations), AT(integration_count)},
     {.group = NULL},
@@ -88,6 +105,7 @@ static void set_default_url(struct df_settings *s)
 static void check_server(const struct df_settings *s, struct df_buf *complaints)
 {
     df_http_check_settings(&s->http, complaints);
+    df_security_check_settings(&s->security, complaints);
     if (!*s->data_dir)
         df_buf_addz(complaints, "[server] data_dir: must name a directory\n");
     if (!s->roles)
@@ -101,26 +119,31 @@ static void check_storage(const struct df_settings *s, struct df_buf *complaints
 
     if (df_storage_check(&opt, &err) != DF_OK)
         df_buf_addf(complaints, "%s\n", err.detail);
-}
-
-#define ADMIN_KEY_LEAST 12 /* a shorter key is refused if other machines can call */
-
-static bool listens_on_loopback(const struct df_settings *s)
-{
-    struct df_str listen = df_str_c(s->http.listen);
-    const char *colon = memrchr(listen.ptr, ':', listen.len);
-    return colon && df_host_is_loopback(df_str_n(listen.ptr, (size_t)(colon - listen.ptr)));
-}
-
-static void check_admin_key(const struct df_settings *s, struct df_buf *complaints)
-{
-    if (s->auth.admin_key && df_secret_str(s->auth.admin_key).len < ADMIN_KEY_LEAST &&
-        !listens_on_loopback(s))
+    if (s->storage.where == DF_STORAGE_S3 && s->http.memory_budget_bytes < UPLOADS_BUDGET_BYTES)
         df_buf_addf(
             complaints,
-            "[admin] key: has fewer than %d characters, and server.listen is not loopback: it "
-            "would be guessed (openssl rand -base64 32)\n",
-            ADMIN_KEY_LEAST);
+            "[server] memory_budget_mb: with imports.storage = s3 a quarter of it must have "
+            "room for an upload: set at least %lld\n",
+            (long long)(UPLOADS_BUDGET_BYTES / DF_MIB));
+}
+
+/* An embedded database is backed up; a server has tools of its own. */
+static void check_backup(const struct df_settings *s, struct df_buf *complaints)
+{
+    enum df_dialect dialect = DF_SQLITE;
+    struct df_depot *place = NULL;
+    struct df_err err = DF_ERR_INIT;
+
+    if (!s->backup.to)
+        return;
+    if (df_db_dialect_of(s->store.url, &dialect, &err) == DF_OK && dialect != DF_SQLITE)
+        df_buf_addz(complaints, "[backup] to: is for the embedded database only; "
+                                "docs/runbooks/restore.md has the ways of database servers\n");
+    else if (strncmp(s->backup.to, "s3://", 5) == 0 &&
+             df_depot_open(s->backup.to, "backup.to", &s->storage.s3, df_clock_real(), false,
+                           &place, &err) != DF_OK)
+        df_buf_addf(complaints, "[backup] %s\n", err.detail);
+    df_depot_close(place);
 }
 
 /* Warns of settings that are valid but unwise. */
@@ -128,19 +151,15 @@ static void warn_together(const struct df_settings *s, struct df_buf *warnings)
 {
     struct df_buf risk;
 
-    if (s->auth.admin_key && df_secret_str(s->auth.admin_key).len < DF_ADMIN_KEY_STRONG)
-        df_buf_addf(warnings,
-                    "[admin] key: has fewer than %d characters and might be guessed (openssl rand "
-                    "-base64 32)\n",
-                    DF_ADMIN_KEY_STRONG);
+    df_auth_warn_settings(&s->auth, warnings);
     df_buf_init(&risk, 4096);
-    df_db_url_risk(s->store.url, &risk);
+    df_db_url_risk(s->store.url, false, &risk);
     if (risk.len > 0)
         df_buf_addf(warnings, "[database] url: %s\n", df_buf_str(&risk).ptr);
     for (size_t i = 0; i < s->relay_count; i++) {
         df_buf_reset(&risk);
         if (strcmp(s->relays[i].url, s->store.url) != 0)
-            df_db_url_risk(s->relays[i].url, &risk);
+            df_db_url_risk(s->relays[i].url, false, &risk);
         if (risk.len > 0)
             df_buf_addf(warnings, "[relay.%s] url: %s\n", s->relays[i].name, df_buf_str(&risk).ptr);
     }
@@ -153,17 +172,22 @@ static bool check_together(const struct df_settings *s, struct df_buf *complaint
     size_t before = complaints->len;
     check_server(s, complaints);
     df_store_check_settings(&s->store, complaints);
-    check_admin_key(s, complaints);
+    df_auth_check_settings(&s->auth, df_http_is_loopback(s->http.listen), complaints);
     df_interface_check_settings(&s->interface, complaints);
     df_delivery_check_settings(&s->delivery, complaints);
     df_imports_check_settings(&s->imports, complaints);
+    df_locks_check_settings(&s->locks, complaints);
+    df_queue_check(s, complaints);
     check_storage(s, complaints);
-    df_webhooks_check_settings(&s->webhooks, complaints);
+    check_backup(s, complaints);
+    df_keys_check_settings(&s->keys, complaints);
     df_alerts_check_settings(&s->alerts, complaints);
+    df_sensitive_check_settings(&s->sensitive, complaints);
     for (size_t i = 0; i < s->relay_count; i++)
         df_relay_check_settings(&s->relays[i], complaints);
     for (size_t i = 0; i < s->integration_count; i++)
         df_integration_check_settings(&s->integrations[i], complaints);
+    df_settings_check_tls(s, complaints);
     return complaints->len == before;
 }
 
@@ -191,6 +215,15 @@ enum df_code df_settings_load(const struct df_config_sources *src, struct df_set
 void df_settings_release(struct df_settings *s)
 {
     df_config_release(&df_settings_table, s);
+}
+
+void df_settings_write_roles(const struct df_settings *s, struct df_json_out *out)
+{
+    df_json_open(out, '[');
+    for (size_t i = 0; role_names[i]; i++)
+        if (s->roles & (1u << i))
+            df_json_text(out, df_str_c(role_names[i]));
+    df_json_close(out, ']');
 }
 
 void df_settings_add_integration(struct df_settings *s, const char *name, const char *base_url)

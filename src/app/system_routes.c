@@ -7,6 +7,8 @@
 #include "delivery/delivery.h"
 #include "imports/imports.h"
 #include "imports/policy.h"
+#include "locks/locks.h"
+#include "relay/consumer.h"
 #include "store/schema.h"
 
 #include <stdatomic.h>
@@ -52,6 +54,7 @@ struct ready {
     struct df_err database;
     struct df_err schema;
     struct df_err disk;
+    struct df_err locks;
 };
 
 static enum df_code run_ready(struct df_db *db, struct df_work *w, struct df_err *err)
@@ -86,6 +89,16 @@ static void write_check(const struct ready *r, struct df_json_out *json, const c
     if (backend)
         df_json_kv_text(json, "backend", df_str_c(backend));
     df_json_close(json, '}');
+}
+
+/* While the broker is away workers poll: that is shown, but the server is ready. */
+static void write_queue(const struct ready *r, struct df_json_out *json, struct df_consumer *queue)
+{
+    struct df_err err = DF_ERR_INIT;
+
+    if (!df_consumer_is_connected(queue))
+        (void)df_err_set(&err, DF_E_NET, "the broker of imports.queue is away; workers poll");
+    write_check(r, json, "queue", &err, NULL);
 }
 
 /* A channel that is not configured keeps its rows: that is shown, but the server is ready. */
@@ -139,11 +152,19 @@ static void look_at_disk(struct ready *r, const struct df_system *system)
                          "less than a mebibyte is left on the disk of server.data_dir");
 }
 
+/* Without locks imports wait and the rest goes on: that is shown, but the server is ready. */
+static void look_at_locks(struct ready *r, const struct df_system *system)
+{
+    r->locks = DF_ERR_INIT;
+    if (system->locks)
+        (void)df_locks_well(system->locks, &r->locks);
+}
+
 /* Logs the details that strangers are not told, when the trouble begins and when it changes. */
 static void log_not_ready(const struct ready *r)
 {
     static _Atomic enum df_code said;
-    const struct df_err *all[] = {&r->database, &r->schema, &r->disk};
+    const struct df_err *all[] = {&r->database, &r->schema, &r->disk, &r->locks};
     const struct df_err *worst = NULL;
 
     for (size_t i = 0; i < sizeof all / sizeof all[0] && !worst; i++)
@@ -153,14 +174,15 @@ static void log_not_ready(const struct ready *r)
         df_log_warn("NotReady", "%s", worst->detail);
 }
 
-static void write_problem(const struct ready *r, struct df_json_out *json)
+void df_system_write_problem(struct df_json_out *json, struct df_str detail,
+                             const struct df_req *req)
 {
     df_json_kv_text(json, "type", DF_STR("about:blank"));
     df_json_kv_text(json, "title", DF_STR("Not ready"));
     df_json_kv_int(json, "status", 503);
     df_json_kv_text(json, "code", DF_STR("NotReady"));
-    df_json_kv_text(json, "detail", df_str_c(not_ready_because(r)));
-    df_json_kv_text(json, "correlationId", df_req_correlation_id(r->w.req));
+    df_json_kv_text(json, "detail", detail);
+    df_json_kv_text(json, "correlationId", df_req_correlation_id(req));
 }
 
 static void write_ready(struct ready *r, bool ready)
@@ -172,7 +194,7 @@ static void write_ready(struct ready *r, bool ready)
     if (ready)
         df_json_kv_text(json, "status", DF_STR("ready"));
     else
-        write_problem(r, json);
+        df_system_write_problem(json, df_str_c(not_ready_because(r)), r->w.req);
     df_json_key(json, "checks");
     df_json_open(json, '[');
     write_check(r, json, "database", &r->database,
@@ -180,6 +202,10 @@ static void write_ready(struct ready *r, bool ready)
     if (r->asked)
         write_check(r, json, "schema", &r->schema, NULL);
     write_check(r, json, "disk", &r->disk, NULL);
+    if (system->locks)
+        write_check(r, json, "locks", &r->locks, NULL);
+    if (system->consumer)
+        write_queue(r, json, system->consumer);
     df_json_close(json, ']');
     write_channels(json, system->delivery);
     write_maintenance(&r->w, system);
@@ -197,6 +223,7 @@ static bool answer_ready(struct df_work *w, enum df_code code, const struct df_e
     if (code != DF_OK && !r->asked)
         r->database = *err;
     look_at_disk(r, w->arg);
+    look_at_locks(r, w->arg);
     log_not_ready(r);
     bool ready = r->database.code == DF_OK && r->schema.code == DF_OK && !atomic_load(&draining);
     write_ready(r, ready);

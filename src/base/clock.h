@@ -5,7 +5,8 @@
  *
  * wall_ms is UTC since the epoch, for times that are stored and shown. mono_ns never goes back, for
  * durations and deadlines; it stands still while the machine sleeps. boot_ns goes on then: for
- * leases, which end for others too.
+ * leases, which end for others too, and for calls, which must end before the lease under which they
+ * are made.
  */
 #ifndef DF_BASE_CLOCK_H
 #define DF_BASE_CLOCK_H
@@ -46,9 +47,14 @@ static inline int64_t df_mono_ms(const struct df_clock *c)
     return c->ops->mono_ns(c) / 1000000;
 }
 
+static inline int64_t df_boot_ns(const struct df_clock *c)
+{
+    return (c->ops->boot_ns ? c->ops->boot_ns : c->ops->mono_ns)(c);
+}
+
 static inline int64_t df_boot_ms(const struct df_clock *c)
 {
-    return (c->ops->boot_ns ? c->ops->boot_ns : c->ops->mono_ns)(c) / 1000000;
+    return df_boot_ns(c) / 1000000;
 }
 
 static inline void df_random(const struct df_clock *c, void *ptr, size_t len)

@@ -42,10 +42,13 @@ enum df_retry {
     X(DF_E_DUPLICATE_KEY,     "DuplicateKey",         400, NEVER, "Duplicate key in an object",     NULL) \
     X(DF_E_TOO_DEEP,          "TooDeep",              400, NEVER, "Nested too deeply",              NULL) \
     X(DF_E_VALIDATION,        "ValidationFailed",     400, NEVER, "Validation failed",              NULL) \
+    X(DF_E_SUBJECT_AMBIGUOUS, "SubjectAmbiguous",     400, NEVER, "Ambiguous subject",              NULL) \
     X(DF_E_UNAUTHORIZED,      "Unauthorized",         401, NEVER, "Unauthorized",                   NULL) \
     X(DF_E_CLIENT_SUSPENDED,  "ClientSuspended",      403, NEVER, "Client suspended",               NULL) \
     X(DF_E_SCOPE_MISSING,     "ScopeMissing",         403, NEVER, "Scope missing",                  NULL) \
+    X(DF_E_ROLE_MISSING,      "RoleMissing",          403, NEVER, "Role missing",                   NULL) \
     X(DF_E_FORBIDDEN,         "Forbidden",            403, NEVER, "Forbidden",                      NULL) \
+    X(DF_E_CERTIFICATE_WANTED, "ClientCertificateWanted", 403, NEVER, "Client certificate wanted", NULL) \
     X(DF_E_NOT_FOUND,         "NotFound",             404, NEVER, "Not found",                      NULL) \
     X(DF_E_METHOD,            "MethodNotAllowed",     405, NEVER, "Method not allowed",             NULL) \
     X(DF_E_TIMEOUT,           "RequestTimeout",       408, LATER, "Request timeout",                NULL) \
@@ -55,6 +58,8 @@ enum df_retry {
     X(DF_E_MAX_FILE_SIZE,     "MaxFileSizeMb",        409, NEVER, "File too large for the client",  NULL) \
     X(DF_E_MAX_BATCH_PER_DAY, "MaxBatchPerDay",       409, NEVER, "Too many batches today",         NULL) \
     X(DF_E_TEMP_STORAGE_QUOTA, "TempStorageQuotaMb",  409, NEVER, "Temporary storage full",         NULL) \
+    X(DF_E_ERASED,            "PayloadErased",        410, NEVER, "Payload erased",                 NULL) \
+    X(DF_E_PAYLOAD_EXPIRED,   "PayloadExpired",       410, NEVER, "Payload expired",                NULL) \
     X(DF_E_PRECONDITION,      "PreconditionFailed",   412, NEVER, "Precondition failed",            NULL) \
     X(DF_E_TOO_LARGE,         "PayloadTooLarge",      413, NEVER, "Payload too large",              NULL) \
     X(DF_E_URI_TOO_LONG,      "UriTooLong",           414, NEVER, "URI too long",                   NULL) \

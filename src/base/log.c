@@ -2,11 +2,13 @@
  * A line is built on the stack and written at once; nothing is allocated and no lock is taken.
  * Whatever the texts contain, a line is valid JSON in valid UTF-8 without a line break: control
  * characters are escaped, bytes that are not UTF-8 become U+FFFD. Long texts are cut, with an
- * ellipsis; fields that do not fit are left out, and "truncated" says so.
+ * ellipsis; fields that do not fit are left out, and "truncated" says so. Numbers and addresses of
+ * people are masked.
  */
 #include "base/log.h"
 
 #include "base/escape.h"
+#include "base/personal.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -20,6 +22,7 @@
 #define LINE_MAX_BYTES    PIPE_BUF /* what a pipe takes in one piece, even with several writers */
 #define MESSAGE_MAX_BYTES 2048     /* escaped */
 #define FIELD_MAX_BYTES   1024     /* escaped */
+#define NUMBER_BYTES      64 /* read beyond what is shown, so that a number at the end is whole */
 #define TAIL              ",\"truncated\":true}\n"
 
 struct line {
@@ -106,6 +109,18 @@ static void put_escaped(struct line *l, struct df_str s, size_t max_bytes)
         l->full = true;
 }
 
+static void put_masked(struct line *l, struct df_str s)
+{
+    char text[FIELD_MAX_BYTES + NUMBER_BYTES];
+
+    if (s.len > sizeof(text))
+        s.len = sizeof(text);
+    if (s.len > 0)
+        memcpy(text, s.ptr, s.len);
+    df_mask_in_place(text, s.len);
+    put_escaped(l, df_str_n(text, s.len), FIELD_MAX_BYTES);
+}
+
 static void put_number(struct line *l, double v)
 {
     char text[40];
@@ -186,7 +201,7 @@ static void json_field(struct line *l, const struct df_log_field *f)
     put_bytes(l, "\":", 2);
     if (f->text.ptr) {
         put_bytes(l, "\"", 1);
-        put_escaped(l, f->text, FIELD_MAX_BYTES);
+        put_masked(l, f->text);
         put_bytes(l, "\"", 1);
     } else {
         put_number(l, f->number);
@@ -247,7 +262,7 @@ static void text_field(struct line *l, const struct df_log_field *f)
     }
     const char *quote = needs_quotes(f->text) ? "\"" : "";
     put_text(l, quote);
-    put_escaped(l, f->text, FIELD_MAX_BYTES);
+    put_masked(l, f->text);
     put_text(l, quote);
 }
 
@@ -302,8 +317,8 @@ void df_log_write(enum df_log_level level, const char *event, const struct df_lo
         return;
     int saved_errno = errno;
 
-    /* One byte more than is shown, so that a cut is noticed and marked. */
-    char message[MESSAGE_MAX_BYTES + 2];
+    /* More than is shown, so that a cut is noticed and marked. */
+    char message[MESSAGE_MAX_BYTES + NUMBER_BYTES];
     va_list ap;
     va_start(ap, fmt);
     int n = vsnprintf(message, sizeof(message), fmt, ap);
@@ -311,6 +326,7 @@ void df_log_write(enum df_log_level level, const char *event, const struct df_lo
     size_t len = n < 0 ? 0 : (size_t)n < sizeof(message) ? (size_t)n : sizeof(message) - 1;
     while (len > 0 && message[len - 1] == '\n')
         len--;
+    df_mask_in_place(message, len);
 
     char time[DF_TIME_LEN + 1];
     const struct df_clock *clock = log_clock;

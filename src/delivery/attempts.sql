@@ -25,15 +25,3 @@ SELECT TOP (:limit) Attempt, AttemptedAt, Outcome, HttpStatus, DurationMs, Answe
 FROM DeliveryAttempts
 WHERE Channel = CAST(:channel AS VARCHAR(51)) AND RowKey = CAST(:row_key AS VARCHAR(65))
 ORDER BY Id DESC;
-
--- Deletes in pieces, so that no other writer waits long. The lowest ids are the oldest attempts, or nearly so. An
--- attempt from the future was written while the clock was wrong; left alone, it would block the attempts behind it
--- until that time comes.
--- name: delivery_attempt_prune
--- dialect: sqlite, postgres
-DELETE FROM DeliveryAttempts
-WHERE Id IN (SELECT Id FROM DeliveryAttempts ORDER BY Id LIMIT :limit) AND (AttemptedAt < :before OR AttemptedAt > :future);
--- dialect: sqlserver
-DELETE FROM DeliveryAttempts
-WHERE Id IN (SELECT TOP (:limit) a.Id FROM DeliveryAttempts AS a ORDER BY a.Id)
-  AND (AttemptedAt < :before OR AttemptedAt > :future);

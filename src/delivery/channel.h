@@ -154,6 +154,9 @@ struct df_channel {
      * - retry_some (now, limit, the filter): the same for rows in Error; returns their ids.
      * `mirror` follows
      * - retry_total (the filter): how many rows it would take
+     * - dismiss, dismiss_some, dismiss_total: the same for rows that were given up and that a
+     * person wants no more of
+     * - dismissed (at, ids), may be NULL: follows a dismissal, and a retry with `at` NULL
      *
      * The filter: target (NULL: any), target_query (a pattern for the target with a query), own (1:
      * the target is own_target), error (a pattern with '!' as its escape; NULL: any), since, until.
@@ -166,6 +169,10 @@ struct df_channel {
     const struct df_query *retry;
     const struct df_query *retry_some;
     const struct df_query *retry_total;
+    const struct df_query *dismiss;
+    const struct df_query *dismiss_some;
+    const struct df_query *dismiss_total;
+    const struct df_query *dismissed;
     bool payload_is_blob;   /* bytes of any kind, not text */
     const char *own_target; /* where rows go that name no target, a URL; NULL: they all name one */
 
@@ -178,7 +185,7 @@ struct df_channel {
                   struct df_delivery_request *ret);
     /*
      * Builds the request of the row of `load` that r stands on. An error ends the row: what cannot
-     * be built today cannot be built tomorrow.
+     * be built today cannot be built tomorrow. After DF_E_BUSY it is tried again later.
      */
     enum df_code (*build)(const struct df_channel *c, struct df_str id, struct df_result *r,
                           struct df_arena *a, struct df_delivery_request *ret, struct df_err *err);
@@ -211,7 +218,9 @@ struct df_channel {
     .given_up_total = &df_q_##name##_given_up_total, .counts = &df_q_##name##_counts,              \
     .stuck = &df_q_##name##_stuck, .list = &df_q_##name##_list, .total = &df_q_##name##_total,     \
     .get = &df_q_##name##_get, .retry = &df_q_##name##_retry,                                      \
-    .retry_some = &df_q_##name##_retry_some, .retry_total = &df_q_##name##_retry_total
+    .retry_some = &df_q_##name##_retry_some, .retry_total = &df_q_##name##_retry_total,            \
+    .dismiss = &df_q_##name##_dismiss, .dismiss_some = &df_q_##name##_dismiss_some,                \
+    .dismiss_total = &df_q_##name##_dismiss_total
 
 /* `since` of given_up and given_up_total: what was given up before is no news. */
 #define DF_CHANNEL_GIVEN_UP_MS (INT64_C(30) * 24 * 3600 * 1000)

@@ -346,12 +346,19 @@ static void build_row(void *arg, struct df_result *r)
     if (c->whose)
         c->whose(c, r, &row->arena, &row->request);
     row->key = row->request.breaker;
-    if (c->whose && !delivery_share_promise(row->channel->d, row))
+    if (c->whose && !delivery_share_promise(row->channel->d, row)) {
         row->outcome = DELIVERY_DEFERRED;
-    else if (c->build(c, row->id, r, &row->arena, &row->request, &why) != DF_OK)
-        end_row(row, why.detail);
-    else
+        return;
+    }
+    enum df_code code = c->build(c, row->id, r, &row->arena, &row->request, &why);
+    if (code == DF_OK) {
         complete_row(row);
+    } else if (code == DF_E_BUSY) {
+        row->outcome = DELIVERY_DEFERRED;
+        delivery_share_break(row->channel->d, row);
+    } else {
+        end_row(row, why.detail);
+    }
 }
 
 /* Builds the requests of these rows, by one query. */

@@ -31,6 +31,10 @@ struct df_delivery_options {
     struct df_delivery_settings settings;
     int64_t poll_ms;       /* 0: 1000 */
     int64_t max_row_bytes; /* larger rows are not sent; 0: 16 MiB */
+    /* What is kept of a peer's answer; any thread. NULL: df_mask_note. */
+    struct df_str (*mask)(const void *arg, struct df_str answer, size_t max_units,
+                          struct df_arena *a);
+    const void *mask_arg;
 };
 
 struct df_delivery *df_delivery_new(const struct df_delivery_options *opt);

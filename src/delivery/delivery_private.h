@@ -320,15 +320,6 @@ struct delivery_channel {
     struct df_metric *given_up_total;
 };
 
-struct delivery_pruning {
-    struct df_job job;
-    struct df_delivery *d;
-    struct df_p_delivery_attempt_prune params;
-    int64_t begun_ms; /* monotonic */
-    bool running;     /* guarded by the engine's lock, as the next */
-    int64_t at_ms;    /* monotonic: when the next step is due */
-};
-
 struct df_delivery {
     struct df_delivery_options opt;
     struct delivery_channel **channels;
@@ -348,7 +339,6 @@ struct df_delivery {
     bool health_known DF_GUARDED_BY(lock);     /* pauses were read: until then nothing is claimed */
     int64_t health_ms DF_GUARDED_BY(lock);     /* monotonic: when the next job is due */
     struct df_backoff health_backoff DF_GUARDED_BY(lock); /* after a job that failed */
-    struct delivery_pruning pruning;
     /* The engine's thread alone. */
     int64_t figures_ms; /* monotonic: when waiting rows were last counted */
     int64_t clock_ms;   /* wall clock minus monotonic clock, when last looked at */
@@ -364,6 +354,9 @@ static inline struct delivery_row *delivery_list_take(struct df_list *l)
 void delivery_row_free(struct delivery_row *row);
 /* Text from outside as a column takes it: the longest valid UTF-8 prefix, cut to max_units. */
 struct df_str delivery_clean(struct df_arena *a, struct df_str text, size_t max_units);
+/* The same of a peer's answer, which may be a document. */
+struct df_str delivery_clean_answer(const struct df_delivery *d, struct df_arena *a,
+                                    struct df_str answer);
 
 /* Wall clock, and the lease of the shards. */
 int64_t delivery_now(const struct delivery_channel *ch);
@@ -531,9 +524,5 @@ void delivery_drop(struct delivery_row *row);
 void delivery_metrics_make(struct delivery_channel *ch, struct df_str name);
 /* Called every few seconds: counts the rows that wait. */
 void delivery_take_figures(struct df_delivery *d);
-/* Removes old attempts, a few at a time, when the next step is due. */
-void delivery_prune(struct df_delivery *d);
-/* When that is (monotonic); INT64_MAX: a step is under way. */
-int64_t delivery_prune_at(const struct df_delivery *d) DF_REQUIRES(d->lock);
 
 #endif

@@ -11,6 +11,7 @@
  */
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/personal.h"
 #include "delivery/delivery_private.h"
 
 #include <assert.h>
@@ -37,13 +38,27 @@ void delivery_row_free(struct delivery_row *row)
     free(row);
 }
 
-struct df_str delivery_clean(struct df_arena *a, struct df_str text, size_t max_units)
+/* What a column can hold of the text. */
+static struct df_str storable(struct df_str text)
 {
     const char *nul = text.len > 0 ? memchr(text.ptr, '\0', text.len) : NULL;
     if (nul)
         text.len = (size_t)(nul - text.ptr);
     text.len = df_utf8_valid_prefix(text);
-    return df_arena_str(a, df_utf8_cut(text, max_units));
+    return text;
+}
+
+struct df_str delivery_clean(struct df_arena *a, struct df_str text, size_t max_units)
+{
+    return df_mask_note(storable(text), max_units, a);
+}
+
+struct df_str delivery_clean_answer(const struct df_delivery *d, struct df_arena *a,
+                                    struct df_str answer)
+{
+    answer = storable(answer);
+    return d->opt.mask ? d->opt.mask(d->opt.mask_arg, answer, DELIVERY_ANSWER_UNITS, a)
+                       : df_mask_note(answer, DELIVERY_ANSWER_UNITS, a);
 }
 
 int64_t delivery_now(const struct delivery_channel *ch)
@@ -112,11 +127,9 @@ static void wait_for_work(struct df_delivery *d, int64_t now_ms) DF_REQUIRES(d->
 {
     /* No figures are taken while the engine stops, so their time must not end the wait. */
     int64_t until_ms = d->stopping ? now_ms + FIGURES_MS : d->figures_ms + FIGURES_MS;
-    int64_t prune_ms = d->stopping ? INT64_MAX : delivery_prune_at(d);
     bool ready = false;
 
     int64_t health_ms = d->stopping ? INT64_MAX : delivery_health_at(d);
-    until_ms = prune_ms < until_ms ? prune_ms : until_ms;
     until_ms = health_ms < until_ms ? health_ms : until_ms;
     for (size_t i = 0; i < d->channel_count; i++) {
         struct delivery_channel *ch = d->channels[i];
@@ -157,7 +170,6 @@ static void run_engine(void *arg)
             delivery_shares_forget(d);
             delivery_watch_clock(d);
         }
-        delivery_prune(d);
         delivery_health(d);
     }
 }

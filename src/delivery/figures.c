@@ -1,4 +1,4 @@
-/* The engine's metrics, and the removal of old attempts. */
+/* The engine's metrics. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "delivery/attempts.sql.h"
@@ -7,14 +7,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define FIGURES_SHARE    20    /* counting takes no more than this part of the time, */
-#define FIGURES_MAX_MS   15000 /* but is no older than this */
-#define PRUNE_EVERY_MS   60000 /* when nothing was left */
-#define PRUNE_ROWS       500   /* deleted in one step, which is a commit */
-#define PRUNE_PAUSE_MS   20    /* least pause between steps; it is four times the step's duration */
-#define DAY_MS           (INT64_C(24) * 3600 * 1000)
-
-#define ATTEMPTS_KEPT_MS (30 * DAY_MS)
+#define FIGURES_SHARE  20    /* counting takes no more than this part of the time, */
+#define FIGURES_MAX_MS 15000 /* but is no older than this */
 
 static struct df_metric_family attempts_total = {
     .name = "dataflow_delivery_attempts_total",
@@ -135,59 +129,6 @@ static void figures_done(struct df_job *job, enum df_code code, const struct df_
     f->channel->figures_ms = now_ms + (pause_ms < FIGURES_MAX_MS ? pause_ms : FIGURES_MAX_MS);
     df_unlock(&d->lock);
     free(f);
-}
-
-/* --- old attempts ----------------------------------------------------------------------------- */
-
-/* Steps follow one another until nothing is left. Each is a short commit, followed by a pause in
- * which others write. */
-static void prune_done(struct df_job *job, enum df_code code, const struct df_err *err)
-{
-    struct delivery_pruning *p = (struct delivery_pruning *)job;
-    struct df_delivery *d = p->d;
-    int64_t now_ms = delivery_mono_ms(d);
-    int64_t pause_ms = 4 * (now_ms - p->begun_ms);
-
-    if (code != DF_OK)
-        df_log_warn("DeliveryCycleFailed", "%s", err->detail);
-    pause_ms = pause_ms > PRUNE_PAUSE_MS ? pause_ms : PRUNE_PAUSE_MS;
-    if (code != DF_OK || job->affected == 0 || pause_ms > PRUNE_EVERY_MS)
-        pause_ms = PRUNE_EVERY_MS;
-    df_lock(&d->lock);
-    assert(p->running);
-    p->at_ms = now_ms + pause_ms;
-    p->running = false;
-    pthread_cond_broadcast(&d->changed);
-    df_unlock(&d->lock);
-}
-
-int64_t delivery_prune_at(const struct df_delivery *d)
-{
-    return d->pruning.running ? INT64_MAX : d->pruning.at_ms;
-}
-
-void delivery_prune(struct df_delivery *d)
-{
-    struct delivery_pruning *p = &d->pruning;
-    int64_t now_ms = df_wall_ms(d->opt.clock);
-
-    df_lock(&d->lock);
-    bool due = !d->stopping && delivery_mono_ms(d) >= delivery_prune_at(d);
-    p->running = p->running || due;
-    df_unlock(&d->lock);
-    if (!due)
-        return;
-    p->d = d;
-    p->begun_ms = delivery_mono_ms(d);
-    p->params = (struct df_p_delivery_attempt_prune){.limit = df_int(PRUNE_ROWS),
-                                                     .before = df_time(now_ms - ATTEMPTS_KEPT_MS),
-                                                     .future = df_time(now_ms + DAY_MS)};
-    p->job = (struct df_job){
-        .query = &df_q_delivery_attempt_prune, .params = DF_VALUES(&p->params), .done = prune_done};
-    if (!df_store_write(d->opt.store, &p->job)) {
-        struct df_err err = DF_ERR_INIT;
-        prune_done(&p->job, df_err_set(&err, DF_E_BUSY, "the store's queue is full"), &err);
-    }
 }
 
 void delivery_take_figures(struct df_delivery *d)

@@ -5,10 +5,12 @@
  */
 #include "base/log.h"
 #include "delivery/delivery_private.h"
+#include "net/security.h"
 
 #include <assert.h>
 
-#define ANSWER_MAX 4096
+#define ANSWER_MAX   4096
+#define FORBIDDEN_MS INT64_C(300000) /* between two looks at a row that require_tls forbids */
 
 /* --- the end of an attempt -------------------------------------------------------------------- */
 
@@ -234,7 +236,8 @@ static void row_answered(struct df_out *out)
     row->tried = true;
     row->answer = DF_STR_NULL;
     if (call->code == DF_OK && call->answer.len > 0)
-        row->answer = delivery_clean(&row->arena, df_buf_str(&call->answer), DELIVERY_ANSWER_UNITS);
+        row->answer =
+            delivery_clean_answer(row->channel->d, &row->arena, df_buf_str(&call->answer));
     switch (out->verdict) {
     case DF_OUT_OK:
         row->outcome = DELIVERY_SENT;
@@ -329,6 +332,22 @@ static bool row_may_go(struct df_delivery *d, struct delivery_row *row)
     return false;
 }
 
+static bool is_forbidden(const char *url)
+{
+    struct df_url u;
+    return df_url_parse(df_str_c(url), &u, NULL) == DF_OK && df_security_forbids(&u);
+}
+
+/* The row waits, and says why, until its URL or the setting is another. It was not tried. */
+static void wait_for_tls(struct df_delivery *d, struct delivery_row *row)
+{
+    row->outcome = DELIVERY_RETRY;
+    row->error = DF_STR(DF_SECURITY_FORBIDDEN);
+    row->due_ms = delivery_now(row->channel) + FORBIDDEN_MS;
+    delivery_share_break(d, row);
+    finish_row(row);
+}
+
 static void send_row(struct df_delivery *d, struct delivery_row *row)
 {
     const struct df_delivery_request *req = &row->request;
@@ -337,6 +356,10 @@ static void send_row(struct df_delivery *d, struct delivery_row *row)
 
     if (limit_ms <= 0) { /* the shard may soon be another's */
         delivery_drop(row);
+        return;
+    }
+    if (is_forbidden(req->url)) {
+        wait_for_tls(d, row);
         return;
     }
     row->started_ms = delivery_now(row->channel);

@@ -28,6 +28,9 @@ static_assert(DF_CRYPT_MAGIC_BYTES + ID_BYTES + KEY_ID_BYTES == DF_CRYPT_HEADER_
 
 /* The last three bytes are the version and two spare ones. A text has no NUL, and an archive begins
  * with other letters. */
+/* A key id that names a data key: these letters and its number. */
+static const unsigned char data_key_mark[4] = {'D', 'K', 0, 0};
+
 static const char magic[DF_CRYPT_MAGIC_BYTES] = {'D', 'F', 'E', '1', 0, 1, 0, 0};
 
 struct file_key {
@@ -57,32 +60,105 @@ struct df_crypt_reader {
 /* --- keys --- */
 
 /* BLAKE2b with the key, as in crypto_kdf, but with a salt that has room for a file's id. */
-static void derive_bytes(const struct df_secret *key, const unsigned char salt[ID_BYTES],
+static void derive_bytes(const unsigned char key[KEY_BYTES], const unsigned char salt[ID_BYTES],
                          const char *purpose, unsigned char *out, size_t len)
 {
     unsigned char personal[crypto_generichash_blake2b_PERSONALBYTES] = {0};
-    struct df_str k = df_secret_str(key);
 
     memcpy(personal, purpose, strnlen(purpose, sizeof(personal)));
-    if (crypto_generichash_blake2b_salt_personal(out, len, NULL, 0, (const unsigned char *)k.ptr,
-                                                 k.len, salt, personal) != 0)
+    if (crypto_generichash_blake2b_salt_personal(out, len, NULL, 0, key, KEY_BYTES, salt,
+                                                 personal) != 0)
         abort();
 }
 
-static void derive_key_id(const struct df_secret *key, unsigned char out[KEY_ID_BYTES])
+static const unsigned char *bytes_of(const struct df_secret *key)
+{
+    return (const unsigned char *)df_secret_str(key).ptr;
+}
+
+static void given_key_id(const struct df_secret *key, unsigned char out[KEY_ID_BYTES])
 {
     static const unsigned char salt[ID_BYTES];
     unsigned char hash[KEY_BYTES];
 
-    derive_bytes(key, salt, "DataFlow key id", hash, sizeof(hash));
+    derive_bytes(bytes_of(key), salt, "DataFlow key id", hash, sizeof(hash));
     memcpy(out, hash, KEY_ID_BYTES);
 }
 
-static void derive_file_key(const struct df_secret *key, const unsigned char id[ID_BYTES],
+static void data_key_id(uint32_t id, unsigned char out[KEY_ID_BYTES])
+{
+    memcpy(out, data_key_mark, sizeof(data_key_mark));
+    for (int i = 0; i < 4; i++)
+        out[4 + i] = (unsigned char)(id >> (8 * i));
+}
+
+/* 0: the id names no data key. */
+static uint32_t id_of_data_key(const unsigned char key_id[KEY_ID_BYTES])
+{
+    if (memcmp(key_id, data_key_mark, sizeof(data_key_mark)) != 0)
+        return 0;
+    return (uint32_t)key_id[4] | (uint32_t)key_id[5] << 8 | (uint32_t)key_id[6] << 16 |
+           (uint32_t)key_id[7] << 24;
+}
+
+static void derive_file_key(const unsigned char key[KEY_BYTES], const unsigned char id[ID_BYTES],
                             struct file_key *ret)
 {
     memcpy(ret->id, id, ID_BYTES);
     derive_bytes(key, id, "DataFlow file", ret->bytes, sizeof(ret->bytes));
+}
+
+/* The id of the key that a new file would be written with. */
+static void writing_key_id(const struct df_crypt_keys *keys, unsigned char out[KEY_ID_BYTES])
+{
+    if (keys->given)
+        given_key_id(keys->given, out);
+    else
+        data_key_id(df_keys_current(keys->ring), out);
+}
+
+/* Makes the file's own key from the one that key_id names. False: it is not among the keys. */
+static bool make_file_key(const struct df_crypt_keys *keys,
+                          const unsigned char key_id[KEY_ID_BYTES],
+                          const unsigned char id[ID_BYTES], struct file_key *ret)
+{
+    const struct df_secret *const given[] = {keys->given, keys->old};
+    unsigned char own[KEY_ID_BYTES], key[KEY_BYTES];
+    uint32_t data_key = id_of_data_key(key_id);
+
+    for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++) {
+        if (!given[i])
+            continue;
+        given_key_id(given[i], own);
+        if (memcmp(own, key_id, KEY_ID_BYTES) == 0) {
+            derive_file_key(bytes_of(given[i]), id, ret);
+            return true;
+        }
+    }
+    if (data_key == 0 || !keys->ring || !df_keys_derive(keys->ring, data_key, DF_KEY_FILE, key))
+        return false;
+    derive_file_key(key, id, ret);
+    df_wipe(key, sizeof(key));
+    return true;
+}
+
+uint32_t df_crypt_data_key(struct df_str beginning)
+{
+    if (beginning.len < DF_CRYPT_HEADER_BYTES || !df_crypt_is_encrypted(beginning))
+        return 0;
+    return id_of_data_key((const unsigned char *)beginning.ptr + DF_CRYPT_MAGIC_BYTES + ID_BYTES);
+}
+
+bool df_crypt_is_current(const struct df_crypt_keys *keys, struct df_str beginning)
+{
+    unsigned char id[KEY_ID_BYTES];
+
+    if (!keys->given && !keys->ring)
+        return !df_crypt_is_encrypted(beginning);
+    if (beginning.len < DF_CRYPT_HEADER_BYTES || !df_crypt_is_encrypted(beginning))
+        return false;
+    writing_key_id(keys, id);
+    return memcmp(beginning.ptr + DF_CRYPT_MAGIC_BYTES + ID_BYTES, id, sizeof(id)) == 0;
 }
 
 /* --- segments --- */
@@ -137,7 +213,7 @@ static bool unseal_segment(const struct file_key *key, uint64_t index, bool last
 
 /* --- writing --- */
 
-enum df_code df_crypt_writer_new(const struct df_secret *key, struct df_crypt_sink sink,
+enum df_code df_crypt_writer_new(const struct df_crypt_keys *keys, struct df_crypt_sink sink,
                                  struct df_crypt_writer **ret, struct df_err *err)
 {
     unsigned char header[DF_CRYPT_HEADER_BYTES];
@@ -145,7 +221,7 @@ enum df_code df_crypt_writer_new(const struct df_secret *key, struct df_crypt_si
 
     memcpy(header, magic, sizeof(magic));
     randombytes_buf(id, ID_BYTES);
-    derive_key_id(key, id + ID_BYTES);
+    writing_key_id(keys, id + ID_BYTES);
     enum df_code code = sink.put(sink.arg, header, sizeof(header), err);
     if (code != DF_OK)
         return code;
@@ -154,7 +230,8 @@ enum df_code df_crypt_writer_new(const struct df_secret *key, struct df_crypt_si
     w->sink = sink;
     w->index = 0;
     w->used = 0;
-    derive_file_key(key, id, &w->key);
+    if (!make_file_key(keys, id + ID_BYTES, id, &w->key))
+        abort(); /* cannot happen: it is one of them */
     *ret = w;
     return DF_OK;
 }
@@ -294,31 +371,26 @@ static bool measure_file(struct df_crypt_reader *r)
 }
 
 static enum df_code find_key(struct df_crypt_reader *r, const unsigned char *header,
-                             const struct df_secret *const *keys, size_t key_count,
-                             struct df_err *err)
+                             const struct df_crypt_keys *keys, struct df_err *err)
 {
     const unsigned char *id = header + DF_CRYPT_MAGIC_BYTES;
     const unsigned char *wanted = id + ID_BYTES;
-    unsigned char key_id[KEY_ID_BYTES];
     char hex[2 * KEY_ID_BYTES + 1];
 
-    for (size_t i = 0; i < key_count; i++) {
-        if (!keys[i])
-            continue;
-        derive_key_id(keys[i], key_id);
-        if (memcmp(key_id, wanted, KEY_ID_BYTES) == 0) {
-            derive_file_key(keys[i], id, &r->key);
-            return DF_OK;
-        }
-    }
+    if (make_file_key(keys, wanted, id, &r->key))
+        return DF_OK;
+    if (id_of_data_key(wanted) != 0)
+        return df_err_set(err, DF_E_CONFIG,
+                          "the file is under data key %u, which is not known here",
+                          (unsigned)id_of_data_key(wanted));
     return df_err_set(err, DF_E_CONFIG,
                       "the file is encrypted with a key (id %s) that neither "
                       "security.storage_key_file nor security.storage_old_key_file holds",
                       sodium_bin2hex(hex, sizeof(hex), wanted, KEY_ID_BYTES));
 }
 
-enum df_code df_crypt_open(const struct df_bytes *raw, const struct df_secret *const *keys,
-                           size_t key_count, struct df_crypt_reader **ret, struct df_err *err)
+enum df_code df_crypt_open(const struct df_bytes *raw, const struct df_crypt_keys *keys,
+                           struct df_crypt_reader **ret, struct df_err *err)
 {
     unsigned char header[DF_CRYPT_HEADER_BYTES];
     struct df_crypt_reader *r = df_malloc(sizeof(*r));
@@ -334,7 +406,7 @@ enum df_code df_crypt_open(const struct df_bytes *raw, const struct df_secret *c
         !df_crypt_is_encrypted(df_str_n((const char *)header, DF_CRYPT_MAGIC_BYTES)))
         code = damaged(err, 0);
     if (code == DF_OK)
-        code = find_key(r, header, keys, key_count, err);
+        code = find_key(r, header, keys, err);
     if (code == DF_OK)
         code = load_segment(r, r->count - 1, err);
 out:

@@ -10,11 +10,25 @@
 
 #include "base/bytes.h"
 #include "base/secret.h"
+#include "keys/keys.h"
 
 #define DF_CRYPT_HEADER_BYTES  32
 #define DF_CRYPT_SEGMENT_BYTES 65536 /* plain; the last may be shorter */
 #define DF_CRYPT_EXTRA_BYTES   41    /* added to the plain bytes of each segment */
 #define DF_CRYPT_MAGIC_BYTES   8     /* of the header: they mark an encrypted file */
+
+/* The keys of files. `given` encrypts if there is one, otherwise the ring's current data key;
+ * without either, files are plain. */
+struct df_crypt_keys {
+    const struct df_secret *given; /* of df_secret_key_new, likewise `old`; NULL: none */
+    const struct df_secret *old;   /* opens only */
+    struct df_keys *ring;          /* NULL: none */
+};
+
+/* Whether a file with this header (or this beginning, of a plain file) is as a new one would be. */
+bool df_crypt_is_current(const struct df_crypt_keys *keys, struct df_str beginning);
+/* The data key that the header names; 0: it names none. */
+uint32_t df_crypt_data_key(struct df_str beginning);
 
 /* --- writing --- */
 
@@ -26,8 +40,8 @@ struct df_crypt_sink {
 
 struct df_crypt_writer;
 
-/* key comes from df_secret_key_new and is needed for this call only. Puts the header. */
-enum df_code df_crypt_writer_new(const struct df_secret *key, struct df_crypt_sink sink,
+/* There is a key to write with. The keys are needed for this call only. Puts the header. */
+enum df_code df_crypt_writer_new(const struct df_crypt_keys *keys, struct df_crypt_sink sink,
                                  struct df_crypt_writer **ret, struct df_err *err) DF_MUST_CHECK;
 enum df_code df_crypt_write(struct df_crypt_writer *w, const void *ptr, size_t len,
                             struct df_err *err) DF_MUST_CHECK;
@@ -44,12 +58,11 @@ struct df_crypt_reader;
 
 /*
  * Reads and checks the last segment. raw is copied; the memory it points to must outlive the
- * reader. keys are needed for this call only, and may contain NULL. DF_E_CONFIG: none of the keys
- * is the file's. DF_E_INTERNAL: the file is damaged.
+ * reader. The keys are needed for this call only. DF_E_CONFIG: none of them is the file's.
+ * DF_E_INTERNAL: the file is damaged.
  */
-enum df_code df_crypt_open(const struct df_bytes *raw, const struct df_secret *const *keys,
-                           size_t key_count, struct df_crypt_reader **ret,
-                           struct df_err *err) DF_MUST_CHECK;
+enum df_code df_crypt_open(const struct df_bytes *raw, const struct df_crypt_keys *keys,
+                           struct df_crypt_reader **ret, struct df_err *err) DF_MUST_CHECK;
 /* The plain bytes. The reader holds two segments in memory, for a file of any length. */
 struct df_bytes df_crypt_bytes(struct df_crypt_reader *r);
 void df_crypt_reader_free(struct df_crypt_reader *r);

@@ -3,9 +3,9 @@
  * attempts. Blocks; one thread at a time.
  *
  * It does not use net/client.h, which holds bodies in memory and never blocks: here, worker threads
- * stream whole files. Each operation has a libcurl easy handle of its own, with the client's
- * settings for TLS, proxies and redirects. The operator names the endpoint, so private addresses
- * are allowed.
+ * stream whole files. Each operation has a libcurl easy handle of its own while it lasts, with the
+ * client's settings for TLS, proxies and redirects; a few of them wait with their connections for
+ * the next one. The operator names the endpoint, so private addresses are allowed.
  */
 #ifndef DF_FILES_S3_REQUEST_H
 #define DF_FILES_S3_REQUEST_H
@@ -18,17 +18,24 @@
 #include <curl/curl.h>
 
 #define DF_S3_TAG_MAX      128 /* bytes of an ETag */
+#define DF_S3_ID_LEN       32  /* of the mark of an object in parts */
+#define DF_S3_IDLE_MAX     8   /* handles that wait for their next use */
 #define DF_S3_EMPTY_SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 struct df_s3 {
-    struct df_shelf base;
-    char *root;     /* URL of the bucket and the prefix, with a slash at the end */
-    char sigv4[80]; /* provider, region and service */
+    const char *setting; /* that names it, for messages */
+    char *url;           /* s3://bucket[/prefix], without a slash at the end */
+    char *prefix;        /* of every key, with a slash at its end; "": none */
+    char *bucket;        /* URL of the bucket, with a slash at the end */
+    char sigv4[80];      /* provider, region and service */
     const struct df_secret *access_key;
     const struct df_secret *secret_key;
     struct df_retry_policy retries;
     const struct df_clock *clock;
     struct df_storage_stop *stop;
+    struct df_mutex lock;
+    CURL *idle[DF_S3_IDLE_MAX] DF_GUARDED_BY(lock);
+    size_t idle_count DF_GUARDED_BY(lock);
 };
 
 struct df_s3_request {
@@ -36,31 +43,38 @@ struct df_s3_request {
     const char *query;  /* encoded and sorted, each name with its '='; NULL: none */
     const char *sha256; /* of the body */
     const char *meta;   /* SHA-256 to store with an object; NULL: none */
-    struct df_str body; /* of a POST */
-    int fd;             /* of a PUT: body_len bytes from body_at on */
-    uint64_t body_at;
-    uint64_t body_len;
-    struct df_local_file *to; /* where the body of a 200 goes; NULL: into answer */
-    long slow_seconds;        /* given up after so long below 100 bytes a second */
-    bool last_wish;           /* sent once, even after df_storage_cancel */
+    const char *mark;   /* to store with an object in parts, by which it is known again; or NULL */
+    struct df_str body; /* of a PUT or POST */
+    const char *range;  /* of a GET, as libcurl takes it; NULL: all */
+    struct df_local_file *to;             /* where the body of a 200 goes; NULL: into answer */
+    int to_fd;                            /* or into this file, from its start; -1: no */
+    uint64_t to_max;                      /* bytes that to_fd takes: a longer body is an error */
+    const struct df_storage_watch *watch; /* of a GET; NULL: none */
+    long slow_seconds;                    /* given up after so long below 100 bytes a second */
+    bool once;                            /* not repeated, and given up after some seconds */
+    bool last_wish;                       /* the same, even after df_storage_cancel */
 
     /* The answer. */
     long status;
-    char etag[DF_S3_TAG_MAX + 1]; /* "" if none */
+    char etag[DF_S3_TAG_MAX + 1]; /* "" if none; likewise the next ones */
     char stored_sha256[DF_CHECKSUM_LEN + 1];
-    struct df_checksum *hash; /* of the bytes written to `to` */
+    char stored_mark[DF_S3_ID_LEN + 1];
+    char content_range[64];
+    struct df_checksum *hash; /* of the bytes written to `to` or to_fd */
+    uint64_t received;        /* bytes written to to_fd */
     struct df_buf answer;
 
     /* The attempt. */
-    const struct df_s3 *s3;
-    const char *key;
+    struct df_s3 *s3;
+    const char *key; /* below the prefix; NULL: the bucket itself */
     CURL *easy;
-    uint64_t sent;
+    size_t sent;
+    bool given_up;       /* by the watch */
     struct df_err local; /* a callback's error on the local disk */
     char message[CURL_ERROR_SIZE];
 };
 
-enum df_code df_s3_request_init(struct df_s3_request *r, const struct df_s3 *s3, const char *key,
+enum df_code df_s3_request_init(struct df_s3_request *r, struct df_s3 *s3, const char *key,
                                 struct df_err *err) DF_MUST_CHECK;
 void df_s3_request_release(struct df_s3_request *r);
 /* Turns r into another request for the same key; the connection stays open. */

@@ -4,7 +4,11 @@
 
 #include "base/config.h"
 
+enum df_storage_where { DF_STORAGE_LOCAL, DF_STORAGE_S3 };
+
 struct df_storage_settings {
+    int where;          /* enum df_storage_where: uploads */
+    const char *bucket; /* s3://bucket[/prefix]; NULL: that of `scheduled` */
     /* 64 hexadecimal digits, or base64 of 32 bytes. NULL: files are stored as they are. */
     const struct df_secret *key;
     const struct df_secret *old_key; /* for reading only; NULL: none */
@@ -18,7 +22,7 @@ struct df_storage_settings {
     } s3;
 };
 
-extern const struct df_config_key df_scheduled_keys[];   /* of [imports] */
+extern const struct df_config_key df_storage_keys[];     /* of [imports] */
 extern const struct df_config_key df_storage_key_keys[]; /* of [security] */
 extern const struct df_config_key df_s3_keys[];
 

@@ -1,6 +1,6 @@
 /*
- * The storage as the rest of the program sees it: encryption and checksums on top of
- * storage_local.c, and the transfer of scheduled files to the outside storage and back.
+ * The storage as the rest of the program sees it: reading and checksums on top of storage_local.c,
+ * and what becomes of files in the outside storage. storage_write.c takes uploads.
  */
 #include "files/storage.h"
 
@@ -14,33 +14,9 @@
 #include <unistd.h>
 
 #define READ_BYTES   ((size_t)256 << 10)
+#define WINDOW_BYTES ((size_t)256 << 10)
 #define KEY_LEN      (DF_UUID_LEN + 1 + DF_STORAGE_NAME_MAX)
 #define DATA_DIR_MAX (DF_STORAGE_LOCATION_MAX - DF_UUID_LEN - sizeof("/imports/") + 1)
-
-enum { KEY_CURRENT, KEY_OLD, KEYS };
-
-struct df_storage {
-    struct df_local local;
-    char *data_dir;
-    struct df_secret *keys[KEYS]; /* NULL: none */
-    struct df_shelf *shelf;       /* the outside storage; NULL: scheduled files stay here */
-    struct df_storage_stop stop;
-};
-
-struct df_storage_writer {
-    struct df_local_file *file;
-    struct df_crypt_writer *crypt; /* NULL: plain */
-    struct df_checksum *hash;
-    uint64_t size;
-    char beginning[DF_CRYPT_MAGIC_BYTES];
-};
-
-struct df_stored {
-    int fd;
-    struct df_bytes raw;           /* as on the disk */
-    struct df_crypt_reader *crypt; /* NULL: plain */
-    struct df_bytes bytes;
-};
 
 /* --- the storage --- */
 
@@ -58,17 +34,42 @@ static enum df_code parse_key(const struct df_secret *text, const char *setting,
                       setting);
 }
 
-static enum df_code make_shelf(struct df_storage *st, const struct df_storage_options *opt,
-                               struct df_err *err)
+static struct df_str without_slashes(const char *url)
 {
-    struct df_str where = df_str_c(opt->settings.scheduled);
+    struct df_str s = df_str_c(url);
 
-    if (where.len == 0 || df_str_eq(where, DF_STR("local")))
-        return DF_OK;
-    if (!df_str_starts(where, DF_STR("s3://")))
+    while (df_str_ends(s, DF_STR("/")))
+        s.len--;
+    return s;
+}
+
+static enum df_code make_outside(struct df_storage *st, const struct df_storage_options *opt,
+                                 struct df_err *err)
+{
+    const struct df_storage_settings *set = &opt->settings;
+    const char *bucket = set->bucket && *set->bucket ? set->bucket : NULL;
+    const char *scheduled = set->scheduled && *set->scheduled ? set->scheduled : "local";
+    bool moves = strcmp(scheduled, "local") != 0;
+
+    st->takes_uploads = set->where == DF_STORAGE_S3;
+    st->takes_scheduled = moves && !st->takes_uploads;
+    st->swept = bucket || st->takes_uploads;
+    if (moves && !df_storage_is_outside(scheduled))
         return df_err_set(err, DF_E_CONFIG,
                           "imports.scheduled_storage must be local or s3://bucket/prefix");
-    return df_s3_new(opt, st->local.clock, &st->stop, &st->shelf, err);
+    if (bucket && !df_storage_is_outside(bucket))
+        return df_err_set(err, DF_E_CONFIG, "imports.bucket must be s3://bucket/prefix");
+    if (bucket && moves && !df_str_eq(without_slashes(bucket), without_slashes(scheduled)))
+        return df_err_set(err, DF_E_CONFIG,
+                          "imports.bucket and imports.scheduled_storage must be the same place, or "
+                          "one of them is left out");
+    if (!bucket && !moves)
+        return !st->takes_uploads ? DF_OK
+                                  : df_err_set(err, DF_E_CONFIG,
+                                               "imports.storage is s3, so imports.bucket must be "
+                                               "s3://bucket/prefix");
+    return df_s3_new(opt, bucket ? "imports.bucket" : "imports.scheduled_storage",
+                     bucket ? bucket : scheduled, st->local.clock, &st->stop, &st->s3, err);
 }
 
 /* Makes the storage without opening the disk. */
@@ -90,13 +91,12 @@ static enum df_code storage_configure(const struct df_storage_options *opt, stru
         code =
             df_err_set(err, DF_E_CONFIG, "server.data_dir is longer than %zu bytes", DATA_DIR_MAX);
     if (code == DF_OK)
-        code =
-            parse_key(opt->settings.key, "security.storage_key_file", &st->keys[KEY_CURRENT], err);
+        code = parse_key(opt->settings.key, "security.storage_key_file", &st->given, err);
     if (code == DF_OK)
-        code = parse_key(opt->settings.old_key, "security.storage_old_key_file", &st->keys[KEY_OLD],
-                         err);
+        code = parse_key(opt->settings.old_key, "security.storage_old_key_file", &st->old, err);
+    st->keys = (struct df_crypt_keys){.given = st->given, .old = st->old, .ring = opt->keys};
     if (code == DF_OK)
-        code = make_shelf(st, opt, err);
+        code = make_outside(st, opt, err);
     if (code == DF_OK)
         *ret = st;
     else
@@ -133,11 +133,10 @@ void df_storage_free(struct df_storage *st)
 {
     if (!st)
         return;
-    if (st->shelf)
-        st->shelf->ops->free(st->shelf);
+    df_s3_free(st->s3);
     df_local_release(&st->local);
-    for (size_t i = 0; i < KEYS; i++)
-        df_secret_free(st->keys[i]);
+    df_secret_free(st->given);
+    df_secret_free(st->old);
     df_mutex_destroy(&st->stop.lock);
     pthread_cond_destroy(&st->stop.changed);
     free(st->data_dir);
@@ -152,105 +151,60 @@ void df_storage_cancel(struct df_storage *st)
     df_unlock(&st->stop.lock);
 }
 
-/* --- writing --- */
+/* --- reading --- */
 
-static enum df_code put_encrypted(void *arg, const void *ptr, size_t len, struct df_err *err)
+/* The window that has the bytes; a read that is in none moves the second one. A window ends at the
+ * object's end or before, so that whoever reads the end has also what is before it. */
+static enum df_code find_window(struct df_stored *f, uint64_t offset, size_t len,
+                                const struct df_stored_window **ret, struct df_err *err)
 {
-    return df_local_write(arg, ptr, len, err);
+    uint64_t size = f->raw.size;
+
+    for (size_t i = 0; i < 2; i++) {
+        const struct df_stored_window *w = &f->windows[i];
+        *ret = w;
+        if (w->ptr && offset >= w->at && offset + len <= w->at + w->len)
+            return DF_OK;
+    }
+    struct df_stored_window *w = &f->windows[f->windows[0].ptr ? 1 : 0];
+    if (!w->ptr)
+        w->ptr = df_malloc(WINDOW_BYTES);
+    *ret = w;
+    w->at = offset + WINDOW_BYTES > size && size > 0
+                ? (size > WINDOW_BYTES ? size - WINDOW_BYTES : 0)
+                : offset;
+    w->len = 0;
+    return df_s3_read(f->s3, f->key, w->at, w->ptr, WINDOW_BYTES, &w->len, &size, err);
 }
 
-enum df_code df_storage_create(struct df_storage *st, const struct df_uuid *batch,
-                               struct df_storage_writer **ret, struct df_err *err)
+static enum df_code read_object(struct df_stored *f, uint64_t offset, char *ptr, size_t len,
+                                struct df_err *err)
 {
-    struct df_local_file *file;
-    struct df_crypt_writer *crypt = NULL;
+    const struct df_stored_window *w;
 
-    enum df_code code = df_local_create(&st->local, batch, false, &file, err);
-    if (code != DF_OK)
-        return code;
-    if (st->keys[KEY_CURRENT]) {
-        struct df_crypt_sink sink = {.put = put_encrypted, .arg = file};
-        code = df_crypt_writer_new(st->keys[KEY_CURRENT], sink, &crypt, err);
+    while (len > 0) {
+        size_t n = len < WINDOW_BYTES ? len : WINDOW_BYTES;
+        enum df_code code = find_window(f, offset, n, &w, err);
+        if (code != DF_OK)
+            return code;
+        if (offset < w->at || offset + n > w->at + w->len)
+            return df_err_set(err, DF_E_INTERNAL, "an object became shorter");
+        memcpy(ptr, w->ptr + (offset - w->at), n);
+        offset += n;
+        ptr += n;
+        len -= n;
     }
-    if (code != DF_OK) {
-        df_local_abort(file);
-        return code;
-    }
-    struct df_storage_writer *w = df_calloc(1, sizeof(*w));
-    w->file = file;
-    w->crypt = crypt;
-    w->hash = df_checksum_new();
-    *ret = w;
     return DF_OK;
 }
-
-/* Every reader would take a plain file that begins with the magic bytes for an encrypted one. No
- * supported format begins with them. */
-static bool poses_as_encrypted(struct df_storage_writer *w, const void *ptr, size_t len)
-{
-    if (w->crypt || w->size >= sizeof(w->beginning) || len == 0)
-        return false;
-    size_t room = sizeof(w->beginning) - (size_t)w->size;
-    memcpy(w->beginning + w->size, ptr, len < room ? len : room);
-    return len >= room && df_crypt_is_encrypted(df_str_n(w->beginning, sizeof(w->beginning)));
-}
-
-enum df_code df_storage_write(struct df_storage_writer *w, const void *ptr, size_t len,
-                              struct df_err *err)
-{
-    if (poses_as_encrypted(w, ptr, len))
-        return df_err_set(err, DF_E_MEDIA_TYPE,
-                          "the file begins unlike any workbook, JSON or CSV file");
-    df_checksum_add(w->hash, ptr, len);
-    w->size += len;
-    return w->crypt ? df_crypt_write(w->crypt, ptr, len, err)
-                    : df_local_write(w->file, ptr, len, err);
-}
-
-static void free_writer(struct df_storage_writer *w)
-{
-    df_crypt_writer_free(w->crypt);
-    df_checksum_free(w->hash);
-    free(w);
-}
-
-enum df_code df_storage_finish(struct df_storage_writer *take_w, struct df_str file_name,
-                               char ret_checksum[DF_CHECKSUM_LEN + 1], uint64_t *ret_size,
-                               struct df_err *err)
-{
-    char name[DF_STORAGE_NAME_MAX + 1];
-    enum df_code code = take_w->crypt ? df_crypt_end(take_w->crypt, err) : DF_OK;
-
-    df_storage_file_name(file_name, name);
-    if (code == DF_OK)
-        code = df_local_finish(take_w->file, name, err);
-    else
-        df_local_abort(take_w->file);
-    if (code == DF_OK) {
-        df_checksum_end(take_w->hash, ret_checksum);
-        *ret_size = take_w->size;
-    }
-    free_writer(take_w);
-    return code;
-}
-
-void df_storage_abort(struct df_storage_writer *take_w)
-{
-    if (!take_w)
-        return;
-    df_local_abort(take_w->file);
-    free_writer(take_w);
-}
-
-/* --- reading --- */
 
 static enum df_code read_stored(void *arg, uint64_t offset, char *ptr, size_t len, size_t *ret_len,
                                 struct df_err *err)
 {
-    const struct df_stored *f = arg;
+    struct df_stored *f = arg;
     uint64_t left = offset < f->raw.size ? f->raw.size - offset : 0;
     size_t n = len < left ? len : (size_t)left;
-    enum df_code code = df_local_read(f->fd, offset, ptr, n, err);
+    enum df_code code =
+        f->s3 ? read_object(f, offset, ptr, n, err) : df_local_read(f->fd, offset, ptr, n, err);
 
     if (code == DF_OK)
         *ret_len = n;
@@ -259,18 +213,19 @@ static enum df_code read_stored(void *arg, uint64_t offset, char *ptr, size_t le
 
 /* The file's first bytes tell whether it is encrypted, not the setting: a file that was stored
  * before there was a key is read as it is. */
-static enum df_code begin_reading(const struct df_storage *st, struct df_stored *f,
-                                  struct df_err *err)
+enum df_code df_storage_begin_reading(const struct df_storage *st, struct df_stored *f,
+                                      struct df_err *err)
 {
     char beginning[DF_CRYPT_MAGIC_BYTES];
     size_t n = 0;
-    enum df_code code = read_stored(f, 0, beginning, sizeof(beginning), &n, err);
 
+    f->raw.read_at = read_stored;
+    f->raw.arg = f;
     f->bytes = f->raw;
+    enum df_code code = read_stored(f, 0, beginning, sizeof(beginning), &n, err);
     if (code != DF_OK || !df_crypt_is_encrypted(df_str_n(beginning, n)))
         return code;
-    const struct df_secret *keys[KEYS] = {st->keys[KEY_CURRENT], st->keys[KEY_OLD]};
-    code = df_crypt_open(&f->raw, keys, KEYS, &f->crypt, err);
+    code = df_crypt_open(&f->raw, &st->keys, &f->crypt, err);
     if (code == DF_OK)
         f->bytes = df_crypt_bytes(f->crypt);
     return code;
@@ -283,11 +238,43 @@ enum df_code df_storage_open(struct df_storage *st, const struct df_uuid *batch,
     struct df_stored *f = df_calloc(1, sizeof(*f));
 
     f->fd = -1;
-    f->raw = (struct df_bytes){.read_at = read_stored, .arg = f};
     df_storage_file_name(file_name, name);
     enum df_code code = df_local_open(&st->local, batch, name, &f->fd, &f->raw.size, err);
     if (code == DF_OK)
-        code = begin_reading(st, f, err);
+        code = df_storage_begin_reading(st, f, err);
+    if (code == DF_OK)
+        *ret = f;
+    else
+        df_stored_close(f);
+    return code;
+}
+
+/* The first read tells the object's size. */
+static enum df_code open_object(struct df_storage *st, const struct df_uuid *batch,
+                                const char *location, struct df_stored *f, struct df_err *err)
+{
+    struct df_stored_window *w = &f->windows[0];
+    const char *key = NULL;
+    enum df_code code = df_storage_object_key(st, batch, location, &key, err);
+
+    if (code != DF_OK)
+        return code;
+    f->s3 = st->s3;
+    f->key = df_strdup(df_str_c(key));
+    w->ptr = df_malloc(WINDOW_BYTES);
+    code = df_s3_read(f->s3, f->key, 0, w->ptr, WINDOW_BYTES, &w->len, &f->raw.size, err);
+    return code == DF_OK ? df_storage_begin_reading(st, f, err) : code;
+}
+
+enum df_code df_storage_look(struct df_storage *st, const struct df_uuid *batch,
+                             struct df_str file_name, const char *location, struct df_stored **ret,
+                             struct df_err *err)
+{
+    if (!df_storage_is_outside(location))
+        return df_storage_open(st, batch, file_name, ret, err);
+    struct df_stored *f = df_calloc(1, sizeof(*f));
+    f->fd = -1;
+    enum df_code code = open_object(st, batch, location, f, err);
     if (code == DF_OK)
         *ret = f;
     else
@@ -307,6 +294,9 @@ void df_stored_close(struct df_stored *f)
     df_crypt_reader_free(f->crypt);
     if (f->fd >= 0)
         (void)close(f->fd);
+    free(f->windows[0].ptr);
+    free(f->windows[1].ptr);
+    free(f->key);
     free(f);
 }
 
@@ -340,7 +330,7 @@ enum df_code df_storage_checksum(struct df_storage *st, const struct df_uuid *ba
     return code;
 }
 
-/* --- scheduled files --- */
+/* --- the outside storage --- */
 
 void df_storage_path(const struct df_storage *st, const struct df_uuid *batch,
                      char ret_path[DF_STORAGE_LOCATION_MAX + 1])
@@ -349,28 +339,43 @@ void df_storage_path(const struct df_storage *st, const struct df_uuid *batch,
                    batch->text);
 }
 
-bool df_storage_has_remote(const struct df_storage *st)
+void df_storage_location(const struct df_storage *st, const struct df_uuid *batch,
+                         char ret_location[DF_STORAGE_LOCATION_MAX + 1])
 {
-    return st->shelf != NULL;
+    if (st->takes_uploads)
+        (void)snprintf(ret_location, DF_STORAGE_LOCATION_MAX + 1, "%s/%s/" DF_STORAGE_OBJECT,
+                       df_s3_url(st->s3), batch->text);
+    else
+        df_storage_path(st, batch, ret_location);
 }
 
-static bool is_elsewhere(const char *location)
+bool df_storage_has_remote(const struct df_storage *st)
+{
+    return st->s3 != NULL;
+}
+
+bool df_storage_moves_scheduled(const struct df_storage *st)
+{
+    return st->takes_scheduled;
+}
+
+bool df_storage_is_outside(const char *location)
 {
     return location && df_str_starts(df_str_c(location), DF_STR("s3://"));
 }
 
 /*
- * The object's key below the shelf's URL. A location outside this shelf or of another batch is an
- * error: a wrong row in the database must not make us read or remove a foreign object.
+ * The object's key below the storage's URL. A location outside this storage or of another batch is
+ * an error: a wrong row in the database must not make us read or remove a foreign object.
  */
-static enum df_code object_key(const struct df_storage *st, const struct df_uuid *batch,
-                               const char *location, const char **ret, struct df_err *err)
+enum df_code df_storage_object_key(const struct df_storage *st, const struct df_uuid *batch,
+                                   const char *location, const char **ret, struct df_err *err)
 {
-    if (!st->shelf)
-        return df_err_set(err, DF_E_CONFIG,
-                          "the file is at %s, but imports.scheduled_storage is local", location);
+    if (!st->s3)
+        return df_err_set(err, DF_E_CONFIG, "the file is at %s, but imports.bucket is not set",
+                          location);
     struct df_str rest = df_str_c(location);
-    struct df_str url = df_str_c(st->shelf->url);
+    struct df_str url = df_str_c(df_s3_url(st->s3));
     if (df_str_starts(rest, url) && location[url.len] == '/') {
         rest = df_str_n(rest.ptr + url.len + 1, rest.len - url.len - 1);
         if (df_str_starts(rest, df_uuid_str(batch)) && rest.len > DF_UUID_LEN + 1 &&
@@ -380,8 +385,8 @@ static enum df_code object_key(const struct df_storage *st, const struct df_uuid
             return DF_OK;
         }
     }
-    return df_err_set(err, DF_E_CONFIG, "%s is not where imports.scheduled_storage keeps batch %s",
-                      location, batch->text);
+    return df_err_set(err, DF_E_CONFIG, "%s is not where %s keeps batch %s", location,
+                      df_s3_url(st->s3), batch->text);
 }
 
 enum df_code df_storage_put_scheduled(struct df_storage *st, const struct df_uuid *batch,
@@ -398,15 +403,15 @@ enum df_code df_storage_put_scheduled(struct df_storage *st, const struct df_uui
     enum df_code code = df_local_open(&st->local, batch, name, &fd, &size, err);
     if (code != DF_OK)
         return code;
-    if (st->shelf) {
+    if (st->takes_scheduled) {
         (void)snprintf(key, sizeof(key), "%s/%s", batch->text, name);
-        code = st->shelf->ops->put(st->shelf, key, fd, size, err);
+        code = df_s3_put(st->s3, key, fd, size, err);
     }
     (void)close(fd);
     if (code != DF_OK)
         return code;
-    if (st->shelf)
-        (void)snprintf(ret_location, DF_STORAGE_LOCATION_MAX + 1, "%s/%s", st->shelf->url, key);
+    if (st->takes_scheduled)
+        (void)snprintf(ret_location, DF_STORAGE_LOCATION_MAX + 1, "%s/%s", df_s3_url(st->s3), key);
     else
         df_storage_path(st, batch, ret_location);
     return DF_OK;
@@ -415,7 +420,7 @@ enum df_code df_storage_put_scheduled(struct df_storage *st, const struct df_uui
 enum df_code df_storage_drop_local(struct df_storage *st, const struct df_uuid *batch,
                                    const char *location, struct df_err *err)
 {
-    return is_elsewhere(location) ? df_local_remove(&st->local, batch, err) : DF_OK;
+    return df_storage_is_outside(location) ? df_local_remove(&st->local, batch, err) : DF_OK;
 }
 
 static bool check_local(struct df_storage *st, const struct df_uuid *batch, const char *name,
@@ -430,9 +435,9 @@ static bool check_local(struct df_storage *st, const struct df_uuid *batch, cons
     return *ret_code != DF_E_NOT_FOUND;
 }
 
-enum df_code df_storage_fetch_scheduled(struct df_storage *st, const struct df_uuid *batch,
-                                        struct df_str file_name, const char *location,
-                                        struct df_err *err)
+enum df_code df_storage_fetch(struct df_storage *st, const struct df_uuid *batch,
+                              struct df_str file_name, const char *location,
+                              const struct df_storage_watch *watch, struct df_err *err)
 {
     char name[DF_STORAGE_NAME_MAX + 1];
     const char *key;
@@ -440,14 +445,14 @@ enum df_code df_storage_fetch_scheduled(struct df_storage *st, const struct df_u
     enum df_code code;
 
     df_storage_file_name(file_name, name);
-    if (check_local(st, batch, name, &code, err) || !is_elsewhere(location))
+    if (check_local(st, batch, name, &code, err) || !df_storage_is_outside(location))
         return code;
-    code = object_key(st, batch, location, &key, err);
+    code = df_storage_object_key(st, batch, location, &key, err);
     if (code == DF_OK)
         code = df_local_create(&st->local, batch, true, &file, err);
     if (code != DF_OK)
         return code;
-    code = st->shelf->ops->get(st->shelf, key, file, err);
+    code = df_s3_get(st->s3, key, file, watch, err);
     if (code == DF_OK)
         return df_local_finish(file, name, err);
     df_local_abort(file);
@@ -462,10 +467,10 @@ enum df_code df_storage_remove(struct df_storage *st, const struct df_uuid *batc
     const char *key;
     enum df_code code = df_local_remove(&st->local, batch, err);
 
-    if (code != DF_OK || !is_elsewhere(location))
+    if (code != DF_OK || !df_storage_is_outside(location))
         return code;
-    code = object_key(st, batch, location, &key, err);
-    return code == DF_OK ? st->shelf->ops->remove(st->shelf, key, err) : code;
+    code = df_storage_object_key(st, batch, location, &key, err);
+    return code == DF_OK ? df_s3_remove(st->s3, key, err) : code;
 }
 
 enum df_code df_storage_each(struct df_storage *st,
@@ -473,6 +478,46 @@ enum df_code df_storage_each(struct df_storage *st,
                              struct df_err *err)
 {
     return df_local_each(&st->local, seen, arg, err);
+}
+
+bool df_storage_is_swept(const struct df_storage *st)
+{
+    return st->swept;
+}
+
+enum df_code df_storage_list(struct df_storage *st, struct df_storage_cursor *at,
+                             void (*seen)(void *arg, const struct df_storage_found *f), void *arg,
+                             struct df_err *err)
+{
+    if (!st->s3)
+        return df_err_set(err, DF_E_CONFIG, "imports.bucket is not set");
+    return df_s3_list(st->s3, at, seen, arg, err);
+}
+
+/* Whether the object is encrypted under one of our keys. */
+static enum df_code is_our_object(struct df_storage *st, const struct df_storage_found *f,
+                                  bool *ret, struct df_err *err)
+{
+    struct df_stored *stored = NULL;
+    enum df_code code = df_storage_look(st, &f->batch, DF_STR(""), f->location, &stored, err);
+
+    *ret = code == DF_OK && stored->crypt;
+    df_stored_close(stored);
+    return code == DF_E_CONFIG || code == DF_E_INTERNAL || code == DF_E_NOT_FOUND ? DF_OK : code;
+}
+
+enum df_code df_storage_remove_found(struct df_storage *st, const struct df_storage_found *f,
+                                     bool *ret_ours, struct df_err *err)
+{
+    const char *key = NULL;
+    enum df_code code = df_storage_object_key(st, &f->batch, f->location, &key, err);
+
+    *ret_ours = f->upload_id[0] != '\0';
+    if (code == DF_OK && *ret_ours)
+        return df_s3_abort_upload(st->s3, key, f->upload_id, err);
+    if (code == DF_OK)
+        code = is_our_object(st, f, ret_ours, err);
+    return code == DF_OK && *ret_ours ? df_s3_remove(st->s3, key, err) : code;
 }
 
 uint64_t df_storage_free_bytes(const struct df_storage *st)

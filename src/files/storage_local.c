@@ -3,8 +3,9 @@
  *
  *     imports/{batchId}/original/.upload      while it is written
  *     imports/{batchId}/original/{name}       when all of it is on the disk
+ *     imports/{batchId}/original/.rekey       its successor, while it is encrypted anew
  *
- * No {name} begins with a dot, so the two cannot collide. A crash leaves .upload in a directory
+ * No {name} begins with a dot, so they cannot collide. A crash leaves .upload in a directory
  * whose batch does not exist; df_storage_each finds it.
  *
  * At the end the file is synced, then renamed, then the directories are synced from the inside out.
@@ -19,6 +20,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -26,6 +28,7 @@
 #define IMPORTS      "imports"
 #define ORIGINAL     "original"
 #define TEMPORARY    ".upload"
+#define SUCCESSOR    ".rekey"
 #define BUFFER_BYTES ((size_t)64 << 10)
 #define FLUSH_BYTES  ((uint64_t)4 << 20) /* written before the disk is told to begin */
 #define DEPTH_MAX    8                   /* of a tree to remove; ours are 2 deep */
@@ -37,7 +40,9 @@ struct df_local_file {
     int batch_fd;
     int dir_fd;
     int fd;
-    bool temporary; /* the temporary name exists */
+    bool made;        /* the directories are this file's */
+    const char *name; /* the temporary one */
+    bool temporary;   /* it exists */
     char *buffer;
     size_t used;
     uint64_t written;
@@ -123,11 +128,13 @@ void df_local_abort(struct df_local_file *take_f)
     if (!take_f)
         return;
     if (take_f->temporary)
-        (void)unlinkat(take_f->dir_fd, TEMPORARY, 0);
+        (void)unlinkat(take_f->dir_fd, take_f->name, 0);
     /* Directories that are not empty stay. */
-    if (take_f->batch_fd >= 0)
-        (void)unlinkat(take_f->batch_fd, ORIGINAL, AT_REMOVEDIR);
-    (void)unlinkat(take_f->local->imports_fd, take_f->batch.text, AT_REMOVEDIR);
+    if (take_f->made) {
+        if (take_f->batch_fd >= 0)
+            (void)unlinkat(take_f->batch_fd, ORIGINAL, AT_REMOVEDIR);
+        (void)unlinkat(take_f->local->imports_fd, take_f->batch.text, AT_REMOVEDIR);
+    }
     free_file(take_f);
 }
 
@@ -142,12 +149,22 @@ static bool open_directories(struct df_local_file *f)
 
 static bool open_temporary(struct df_local_file *f, bool again)
 {
-    if (again && unlinkat(f->dir_fd, TEMPORARY, 0) != 0 && errno != ENOENT)
+    if (again && unlinkat(f->dir_fd, f->name, 0) != 0 && errno != ENOENT)
         return false;
-    f->fd =
-        openat(f->dir_fd, TEMPORARY, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    f->fd = openat(f->dir_fd, f->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     f->temporary = f->fd >= 0;
     return f->temporary;
+}
+
+static struct df_local_file *new_file(const struct df_local *l, const struct df_uuid *batch,
+                                      const char *name)
+{
+    struct df_local_file *f = df_calloc(1, sizeof(*f));
+
+    *f = (struct df_local_file){
+        .local = l, .batch = *batch, .batch_fd = -1, .dir_fd = -1, .fd = -1, .name = name};
+    f->buffer = df_malloc(BUFFER_BYTES);
+    return f;
 }
 
 enum df_code df_local_create(const struct df_local *l, const struct df_uuid *batch, bool again,
@@ -165,15 +182,58 @@ enum df_code df_local_create(const struct df_local *l, const struct df_uuid *bat
                    ? df_err_set(err, DF_E_CONFLICT, "the batch %s has a file", batch->text)
                    : batch_error(err, batch, "cannot make the directory");
 
-    struct df_local_file *f = df_calloc(1, sizeof(*f));
-    *f =
-        (struct df_local_file){.local = l, .batch = *batch, .batch_fd = -1, .dir_fd = -1, .fd = -1};
+    struct df_local_file *f = new_file(l, batch, TEMPORARY);
+    f->made = true;
     if (!open_directories(f) || !open_temporary(f, again)) {
         enum df_code code = batch_error(err, batch, "cannot make the file");
         df_local_abort(f);
         return code;
     }
-    f->buffer = df_malloc(BUFFER_BYTES);
+    *ret = f;
+    return DF_OK;
+}
+
+static enum df_code open_successor(struct df_local_file *f, struct df_err *err)
+{
+    f->batch_fd = openat(f->local->imports_fd, f->batch.text, DIR_FLAGS);
+    f->dir_fd = f->batch_fd >= 0 ? openat(f->batch_fd, ORIGINAL, DIR_FLAGS) : -1;
+    if (f->dir_fd < 0)
+        return errno == ENOENT ? df_err_set(err, DF_E_NOT_FOUND, "the batch %s has no stored file",
+                                            f->batch.text)
+                               : batch_error(err, &f->batch, "cannot open the directory");
+    if (flock(f->dir_fd, LOCK_EX | LOCK_NB) != 0) /* until it is closed */
+        return df_err_set(err, DF_E_BUSY, IMPORTS "/%s: another process is at it", f->batch.text);
+    return open_temporary(f, true) ? DF_OK : batch_error(err, &f->batch, "cannot make the file");
+}
+
+enum df_code df_local_replace(const struct df_local *l, const struct df_uuid *batch,
+                              struct df_local_file **ret, struct df_err *err)
+{
+    struct df_local_file *f = new_file(l, batch, SUCCESSOR);
+    enum df_code code = open_successor(f, err);
+
+    if (code == DF_OK)
+        *ret = f;
+    else
+        df_local_abort(f);
+    return code;
+}
+
+enum df_code df_local_scratch(const struct df_local *l, const struct df_uuid *batch,
+                              struct df_local_file **ret, struct df_err *err)
+{
+    struct df_local_file *f = new_file(l, batch, NULL);
+    char name[64];
+    uint64_t random;
+
+    df_random(l->clock, &random, sizeof(random));
+    (void)snprintf(name, sizeof(name), SUCCESSOR "-%016llx", (unsigned long long)random);
+    f->fd = openat(l->imports_fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (f->fd < 0 || unlinkat(l->imports_fd, name, 0) != 0) {
+        enum df_code code = batch_error(err, batch, "cannot make a file without a name");
+        df_local_abort(f);
+        return code;
+    }
     *ret = f;
     return DF_OK;
 }
@@ -235,9 +295,25 @@ enum df_code df_local_rewind(struct df_local_file *f, struct df_err *err)
     return DF_OK;
 }
 
+/* The successor and the file change places, which fails if the file is gone: a directory that is
+ * being removed stays empty. Some file systems can only replace. */
+static bool change_places(struct df_local_file *f, const char *name)
+{
+    if (fsync(f->fd) != 0)
+        return false;
+    if (renameat2(f->dir_fd, f->name, f->dir_fd, name, RENAME_EXCHANGE) == 0)
+        return unlinkat(f->dir_fd, f->name, 0) == 0 && fsync(f->dir_fd) == 0;
+    if ((errno != EINVAL && errno != ENOSYS) || renameat(f->dir_fd, f->name, f->dir_fd, name) != 0)
+        return false;
+    f->temporary = false;
+    return fsync(f->dir_fd) == 0;
+}
+
 static bool sync_and_rename(struct df_local_file *f, const char *name)
 {
-    if (fsync(f->fd) != 0 || renameat(f->dir_fd, TEMPORARY, f->dir_fd, name) != 0)
+    if (!f->made)
+        return change_places(f, name);
+    if (fsync(f->fd) != 0 || renameat(f->dir_fd, f->name, f->dir_fd, name) != 0)
         return false;
     f->temporary = false;
     if (fsync(f->dir_fd) == 0 && fsync(f->batch_fd) == 0 && fsync(f->local->imports_fd) == 0)
@@ -253,11 +329,23 @@ enum df_code df_local_finish(struct df_local_file *take_f, const char *name, str
     enum df_code code = flush_buffer(take_f, err);
 
     if (code == DF_OK && !sync_and_rename(take_f, name))
-        code = batch_error(err, &take_f->batch, "cannot bring the file to the disk");
+        code = !take_f->made && errno == ENOENT
+                   ? df_err_set(err, DF_E_NOT_FOUND, "the file was removed meanwhile")
+                   : batch_error(err, &take_f->batch, "cannot bring the file to the disk");
     if (code == DF_OK)
         free_file(take_f);
     else
         df_local_abort(take_f);
+    return code;
+}
+
+enum df_code df_local_end(struct df_local_file *f, int *ret_fd, uint64_t *ret_size,
+                          struct df_err *err)
+{
+    enum df_code code = flush_buffer(f, err);
+
+    *ret_fd = f->fd;
+    *ret_size = f->written;
     return code;
 }
 
@@ -366,6 +454,24 @@ enum df_code df_local_remove(const struct df_local *l, const struct df_uuid *bat
     if (!remove_tree(l->imports_fd, batch->text, DEPTH_MAX))
         return batch_error(err, batch, "cannot remove it");
     return DF_OK;
+}
+
+enum df_code df_local_name(const struct df_local *l, const struct df_uuid *batch,
+                           char ret[DF_STORAGE_NAME_MAX + 1], struct df_err *err)
+{
+    int batch_fd = openat(l->imports_fd, batch->text, DIR_FLAGS);
+    DIR *dir = batch_fd >= 0 ? open_listing(batch_fd, ORIGINAL) : NULL;
+    const char *name = NULL;
+
+    close_fd(batch_fd);
+    while (dir && (name = next_name(dir)) && name[0] == '.')
+        ;
+    if (name)
+        (void)snprintf(ret, DF_STORAGE_NAME_MAX + 1, "%s", name);
+    if (dir)
+        (void)closedir(dir);
+    return name ? DF_OK
+                : df_err_set(err, DF_E_NOT_FOUND, "the batch %s has no stored file", batch->text);
 }
 
 struct survey {

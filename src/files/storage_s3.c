@@ -1,7 +1,8 @@
 /*
- * Scheduled files in an S3 storage. A file up to 64 MiB is one PUT. A larger file is a multipart
- * upload: each part is signed, sent and repeated by itself, so that a broken connection costs one
- * part. A file that is read back is checked against the SHA-256 that was stored with it.
+ * Objects of an S3 storage: reading and removing them, and the settings. s3_write.c writes them,
+ * s3_list.c lists them. A file that was stored by one PUT is checked against the SHA-256 that was
+ * stored with it. The hash of a file in parts is not known when it is begun: its encrypted segments
+ * check themselves, and its reader compares the checksum of the plain bytes.
  */
 #include "files/s3_request.h"
 
@@ -12,198 +13,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SINGLE_MAX    ((uint64_t)64 << 20)
-#define PART_BYTES    ((uint64_t)16 << 20)
-#define PARTS_MAX     10000 /* S3's limit: the parts of a larger file are larger */
 #define URL_MAX_BYTES (DF_STORAGE_LOCATION_MAX - 1 - DF_UUID_LEN - 1 - DF_STORAGE_NAME_MAX)
-#define READ_BYTES    ((size_t)256 << 10)
 #define ATTEMPTS      6
 #define RETRY_BASE_MS 500
 #define RETRY_CAP_MS  15000
-#define QUERY_MAX     1200
-#define JOIN_SECONDS  600L /* S3 may be silent while it joins the parts */
 
-/* The SHA-256 of len bytes of the file from at on. */
-static enum df_code hash_range(int fd, uint64_t at, uint64_t len, char hex[DF_CHECKSUM_LEN + 1],
-                               struct df_err *err)
-{
-    struct df_checksum *hash = df_checksum_new();
-    char *buffer = df_malloc(READ_BYTES);
-    enum df_code code = DF_OK;
-
-    for (uint64_t n; len > 0 && code == DF_OK; at += n, len -= n) {
-        n = len < READ_BYTES ? len : READ_BYTES;
-        code = df_local_read(fd, at, buffer, (size_t)n, err);
-        if (code == DF_OK)
-            df_checksum_add(hash, buffer, (size_t)n);
-    }
-    df_checksum_end(hash, hex);
-    free(buffer);
-    df_checksum_free(hash);
-    return code;
-}
-
-/* --- storing --- */
-
-static enum df_code put_single(struct df_s3_request *r, uint64_t size, const char *sha256,
-                               struct df_err *err)
-{
-    df_s3_request_set(r, "PUT", NULL, sha256);
-    r->meta = sha256;
-    r->body_at = 0;
-    r->body_len = size;
-    return df_s3_request_perform(r, err);
-}
-
-/* Takes the id out of <UploadId>…</UploadId>, and encodes it for a query. */
-static bool take_upload_id(const struct df_buf *answer, struct df_buf *ret)
-{
-    const char *begin = answer->ptr ? strstr(answer->ptr, "<UploadId>") : NULL;
-    const char *end = begin ? strstr(begin, "</UploadId>") : NULL;
-    if (!end)
-        return false;
-
-    begin += strlen("<UploadId>");
-    df_s3_encode(ret, df_str_n(begin, (size_t)(end - begin)), true);
-    return ret->len > 0 && !df_buf_failed(ret);
-}
-
-static enum df_code begin_parts(struct df_s3_request *r, const char *sha256,
-                                struct df_buf *upload_id, struct df_err *err)
-{
-    df_s3_request_set(r, "POST", "uploads=", DF_S3_EMPTY_SHA256);
-    r->meta = sha256;
-    enum df_code code = df_s3_request_perform(r, err);
-    if (code == DF_OK && !take_upload_id(&r->answer, upload_id))
-        code = df_err_set(err, DF_E_NET, "%s: no upload id in the answer", r->s3->base.url);
-    return code;
-}
-
-/* Each part is hashed right before it is sent, so that the second read comes from the page cache.
- */
-static enum df_code put_parts(struct df_s3_request *r, uint64_t size, const char *upload_id,
-                              struct df_buf *list, struct df_err *err)
-{
-    uint64_t least = (size + PARTS_MAX - 1) / PARTS_MAX;
-    uint64_t part_bytes = least > PART_BYTES ? least : PART_BYTES;
-    enum df_code code = DF_OK;
-    char query[QUERY_MAX];
-    char sha256[DF_CHECKSUM_LEN + 1];
-
-    df_buf_addz(list, "<CompleteMultipartUpload>");
-    for (uint64_t at = 0, number = 1; at < size; at += part_bytes, number++) {
-        uint64_t len = size - at < part_bytes ? size - at : part_bytes;
-        (void)snprintf(query, sizeof(query), "partNumber=%u&uploadId=%s", (unsigned)number,
-                       upload_id);
-        code = hash_range(r->fd, at, len, sha256, err);
-        if (code != DF_OK)
-            return code;
-        df_s3_request_set(r, "PUT", query, sha256);
-        r->body_at = at;
-        r->body_len = len;
-        code = df_s3_request_perform(r, err);
-        if (code == DF_OK && !r->etag[0])
-            code = df_err_set(err, DF_E_NET, "%s: a part has no ETag", r->s3->base.url);
-        if (code != DF_OK)
-            return code;
-        df_buf_addf(list, "<Part><PartNumber>%u</PartNumber><ETag>%s</ETag></Part>",
-                    (unsigned)number, r->etag);
-    }
-    df_buf_addz(list, "</CompleteMultipartUpload>");
-    return DF_OK;
-}
-
-/* Whether the object exists and is ours: the answer to the completion may have been lost. */
-static bool is_stored(struct df_s3_request *r, const char *sha256)
-{
-    df_s3_request_set(r, "HEAD", NULL, DF_S3_EMPTY_SHA256);
-    return df_s3_request_perform(r, NULL) == DF_OK && strcmp(r->stored_sha256, sha256) == 0;
-}
-
-static enum df_code join_parts(struct df_s3_request *r, const char *upload_id,
-                               const struct df_buf *list, const char *sha256, struct df_err *err)
-{
-    char query[QUERY_MAX];
-    char body_sha256[DF_CHECKSUM_LEN + 1];
-
-    (void)snprintf(query, sizeof(query), "uploadId=%s", upload_id);
-    df_checksum_of(df_buf_str(list), body_sha256);
-    df_s3_request_set(r, "POST", query, body_sha256);
-    r->body = df_buf_str(list);
-    r->slow_seconds = JOIN_SECONDS;
-    enum df_code code = df_s3_request_perform(r, err);
-    /* S3 sends the status before the work is done; the body tells how it ended. */
-    if (code == DF_OK && !(r->answer.ptr && strstr(r->answer.ptr, "CompleteMultipartUploadResult")))
-        code = df_err_set(err, DF_E_NET, "%s: the parts were not put together (" DF_STR_FMT ")",
-                          r->s3->base.url, DF_STR_ARG(df_s3_error_name(r)));
-    return code == DF_OK || code == DF_E_CANCELLED || !is_stored(r, sha256) ? code : DF_OK;
-}
-
-/* If this fails too, the bucket's rule for unfinished uploads clears the parts. */
-static void abort_parts(struct df_s3_request *r, const char *upload_id)
-{
-    char query[QUERY_MAX];
-
-    (void)snprintf(query, sizeof(query), "uploadId=%s", upload_id);
-    df_s3_request_set(r, "DELETE", query, DF_S3_EMPTY_SHA256);
-    r->last_wish = true;
-    enum df_code ignored = df_s3_request_perform(r, NULL);
-    (void)ignored;
-}
-
-static enum df_code put_multipart(struct df_s3_request *r, uint64_t size, const char *sha256,
-                                  struct df_err *err)
-{
-    struct df_buf upload_id, list;
-
-    df_buf_init(&upload_id, 1024);
-    df_buf_init(&list, (size_t)PARTS_MAX * (DF_S3_TAG_MAX + 64));
-    enum df_code code = begin_parts(r, sha256, &upload_id, err);
-    if (code == DF_OK) {
-        code = put_parts(r, size, upload_id.ptr, &list, err);
-        if (code == DF_OK)
-            code = join_parts(r, upload_id.ptr, &list, sha256, err);
-        if (code != DF_OK)
-            abort_parts(r, upload_id.ptr);
-    }
-    df_buf_release(&upload_id);
-    df_buf_release(&list);
-    return code;
-}
-
-static enum df_code s3_put(struct df_shelf *s, const char *key, int fd, uint64_t size,
-                           struct df_err *err)
+enum df_code df_s3_get(struct df_s3 *s, const char *key, struct df_local_file *to,
+                       const struct df_storage_watch *watch, struct df_err *err)
 {
     struct df_s3_request r;
     char sha256[DF_CHECKSUM_LEN + 1];
-    enum df_code code = df_s3_request_init(&r, (struct df_s3 *)s, key, err);
-
-    if (code == DF_OK)
-        code = hash_range(fd, 0, size, sha256, err);
-    if (code == DF_OK) {
-        r.fd = fd;
-        code = size > SINGLE_MAX ? put_multipart(&r, size, sha256, err)
-                                 : put_single(&r, size, sha256, err);
-    }
-    df_s3_request_release(&r);
-    return code;
-}
-
-/* --- fetching and removing --- */
-
-static enum df_code s3_get(struct df_shelf *s, const char *key, struct df_local_file *to,
-                           struct df_err *err)
-{
-    struct df_s3_request r;
-    char sha256[DF_CHECKSUM_LEN + 1];
-    enum df_code code = df_s3_request_init(&r, (struct df_s3 *)s, key, err);
+    enum df_code code = df_s3_request_init(&r, s, key, err);
 
     if (code == DF_OK) {
         df_s3_request_set(&r, "GET", NULL, DF_S3_EMPTY_SHA256);
         r.to = to;
+        r.watch = watch;
         code = df_s3_request_perform(&r, err);
     }
-    if (code == DF_OK) {
+    if (code == DF_OK && r.stored_sha256[0]) {
         df_checksum_end(r.hash, sha256);
         if (strcmp(sha256, r.stored_sha256) != 0)
             code =
@@ -213,10 +41,44 @@ static enum df_code s3_get(struct df_shelf *s, const char *key, struct df_local_
     return code;
 }
 
-static enum df_code s3_remove(struct df_shelf *s, const char *key, struct df_err *err)
+/* Content-Range is "bytes 0-99/1234". An answer without it has the whole object. */
+static uint64_t size_of_object(const struct df_s3_request *r)
+{
+    const char *slash = strrchr(r->content_range, '/');
+
+    return r->status == 206 && slash ? strtoull(slash + 1, NULL, 10) : r->answer.len;
+}
+
+enum df_code df_s3_read(struct df_s3 *s, const char *key, uint64_t offset, char *ptr, size_t len,
+                        size_t *ret_len, uint64_t *ret_size, struct df_err *err)
 {
     struct df_s3_request r;
-    enum df_code code = df_s3_request_init(&r, (struct df_s3 *)s, key, err);
+    char range[48];
+    enum df_code code = df_s3_request_init(&r, s, key, err);
+
+    (void)snprintf(range, sizeof(range), "%llu-%llu", (unsigned long long)offset,
+                   (unsigned long long)(offset + len - 1));
+    if (code == DF_OK) {
+        df_s3_request_set(&r, "GET", NULL, DF_S3_EMPTY_SHA256);
+        r.range = range;
+        code = df_s3_request_perform(&r, err);
+    }
+    if (code == DF_OK && r.status != 206 && offset > 0)
+        code = df_err_set(err, DF_E_NET, "%s: the storage does not know ranges", s->url);
+    if (code == DF_OK) {
+        *ret_len = r.answer.len < len ? r.answer.len : len;
+        *ret_size = size_of_object(&r);
+        if (*ret_len > 0)
+            memcpy(ptr, r.answer.ptr, *ret_len);
+    }
+    df_s3_request_release(&r);
+    return code;
+}
+
+enum df_code df_s3_remove(struct df_s3 *s, const char *key, struct df_err *err)
+{
+    struct df_s3_request r;
+    enum df_code code = df_s3_request_init(&r, s, key, err);
 
     if (code == DF_OK) {
         df_s3_request_set(&r, "DELETE", NULL, DF_S3_EMPTY_SHA256);
@@ -228,16 +90,23 @@ static enum df_code s3_remove(struct df_shelf *s, const char *key, struct df_err
     return code;
 }
 
-static void s3_free(struct df_shelf *s)
+const char *df_s3_url(const struct df_s3 *s)
 {
-    struct df_s3 *s3 = (struct df_s3 *)s;
-
-    free(s3->base.url);
-    free(s3->root);
-    free(s3);
+    return s->url;
 }
 
-static const struct df_shelf_ops s3_ops = {s3_put, s3_get, s3_remove, s3_free};
+void df_s3_free(struct df_s3 *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->idle_count; i++)
+        curl_easy_cleanup(s->idle[i]);
+    df_mutex_destroy(&s->lock);
+    free(s->url);
+    free(s->prefix);
+    free(s->bucket);
+    free(s);
+}
 
 /* --- settings --- */
 
@@ -278,10 +147,9 @@ static bool region_ok(const char *s)
     return len > 0 && len < 64 && strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == len;
 }
 
-/* The endpoint's URL with the bucket in the host or in the path, and the prefix. */
-static enum df_code make_root(const struct df_s3_settings *set, const char *region,
-                              struct df_str bucket, struct df_str prefix, struct df_buf *ret,
-                              struct df_err *err)
+/* The endpoint's URL with the bucket in the host or in the path. */
+static enum df_code make_bucket_url(const struct df_s3_settings *set, const char *region,
+                                    struct df_str bucket, struct df_buf *ret, struct df_err *err)
 {
     char amazon[128];
     struct df_url url;
@@ -302,10 +170,6 @@ static enum df_code make_root(const struct df_s3_settings *set, const char *regi
     df_buf_addc(ret, '/');
     if (set->path_style)
         df_buf_addf(ret, DF_STR_FMT "/", DF_STR_ARG(bucket));
-    if (prefix.len > 0) {
-        df_s3_encode(ret, prefix, false);
-        df_buf_addc(ret, '/');
-    }
     return DF_OK;
 }
 
@@ -315,61 +179,73 @@ static void init_curl(void)
         abort();
 }
 
-static enum df_code check_settings(struct df_str url, struct df_str bucket, struct df_str prefix,
-                                   const struct df_s3_settings *set, const char *region,
-                                   struct df_err *err)
+static enum df_code check_settings(const char *setting, struct df_str url, struct df_str bucket,
+                                   struct df_str prefix, const struct df_s3_settings *set,
+                                   const char *region, struct df_err *err)
 {
     if (url.len > URL_MAX_BYTES)
-        return df_err_set(err, DF_E_CONFIG, "imports.scheduled_storage is longer than %d bytes",
-                          URL_MAX_BYTES);
+        return df_err_set(err, DF_E_CONFIG, "%s is longer than %d bytes", setting, URL_MAX_BYTES);
     if (!bucket_ok(bucket) || (prefix.ptr && !prefix_ok(prefix)))
-        return df_err_set(err, DF_E_CONFIG,
-                          "imports.scheduled_storage is not s3://bucket or s3://bucket/prefix");
+        return df_err_set(err, DF_E_CONFIG, "%s is not s3://bucket or s3://bucket/prefix", setting);
     if (!region_ok(region))
         return df_err_set(err, DF_E_CONFIG, "s3.region is not the name of a region");
     if (df_secret_str(set->access_key).len == 0 || df_secret_str(set->secret_key).len == 0)
         return df_err_set(err, DF_E_CONFIG,
                           "s3.access_key and s3.secret_key (or their _file) are needed when "
-                          "imports.scheduled_storage is s3://");
+                          "%s is s3://",
+                          setting);
     return DF_OK;
 }
 
-enum df_code df_s3_new(const struct df_storage_options *opt, const struct df_clock *clock,
-                       struct df_storage_stop *stop, struct df_shelf **ret, struct df_err *err)
+static struct df_s3 *make_s3(const struct df_storage_options *opt, const char *region,
+                             struct df_str url, struct df_str prefix, struct df_str bucket)
+{
+    struct df_s3 *s3 = df_calloc(1, sizeof(*s3));
+    const struct df_s3_settings *set = &opt->settings.s3;
+
+    *s3 = (struct df_s3){
+        .url = df_strdup(url),
+        .prefix = df_malloc(prefix.len + 2),
+        .bucket = df_strdup(bucket),
+        .access_key = set->access_key,
+        .secret_key = set->secret_key,
+        .retries = {.base_ms = opt->s3_retry_base_ms ? opt->s3_retry_base_ms : RETRY_BASE_MS,
+                    .cap_ms = RETRY_CAP_MS,
+                    .max_attempts = ATTEMPTS},
+    };
+    df_mutex_init(&s3->lock);
+    (void)snprintf(s3->prefix, prefix.len + 2, DF_STR_FMT "%s", DF_STR_ARG(prefix),
+                   prefix.len > 0 ? "/" : "");
+    (void)snprintf(s3->sigv4, sizeof(s3->sigv4), "aws:amz:%s:s3", region);
+    return s3;
+}
+
+enum df_code df_s3_new(const struct df_storage_options *opt, const char *setting, const char *url,
+                       const struct df_clock *clock, struct df_storage_stop *stop,
+                       struct df_s3 **ret, struct df_err *err)
 {
     const struct df_s3_settings *set = &opt->settings.s3;
-    const char *url = opt->settings.scheduled;
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     const char *region = set->region && *set->region ? set->region : "us-east-1";
     struct df_str place = df_str_c(url + strlen("s3://"));
     struct df_str bucket;
-    struct df_buf root;
+    struct df_buf bucket_url;
 
     while (df_str_ends(place, DF_STR("/")))
         place.len--;
     struct df_str whole = df_str_n(url, strlen("s3://") + place.len);
     struct df_str prefix = df_str_cut(place, '/', &bucket);
-    df_buf_init(&root, 4096);
-    enum df_code code = check_settings(whole, bucket, prefix, set, region, err);
+    df_buf_init(&bucket_url, 4096);
+    enum df_code code = check_settings(setting, whole, bucket, prefix, set, region, err);
     if (code == DF_OK)
-        code = make_root(set, region, bucket, prefix, &root, err);
+        code = make_bucket_url(set, region, bucket, &bucket_url, err);
     if (code == DF_OK) {
         (void)pthread_once(&once, init_curl);
-        struct df_s3 *s3 = df_calloc(1, sizeof(*s3));
-        *s3 = (struct df_s3){
-            .base = {.ops = &s3_ops, .url = df_strdup(whole)},
-            .root = df_strdup(df_buf_str(&root)),
-            .access_key = set->access_key,
-            .secret_key = set->secret_key,
-            .retries = {.base_ms = opt->s3_retry_base_ms ? opt->s3_retry_base_ms : RETRY_BASE_MS,
-                        .cap_ms = RETRY_CAP_MS,
-                        .max_attempts = ATTEMPTS},
-            .clock = clock,
-            .stop = stop,
-        };
-        (void)snprintf(s3->sigv4, sizeof(s3->sigv4), "aws:amz:%s:s3", region);
-        *ret = &s3->base;
+        *ret = make_s3(opt, region, whole, prefix, df_buf_str(&bucket_url));
+        (*ret)->setting = setting;
+        (*ret)->clock = clock;
+        (*ret)->stop = stop;
     }
-    df_buf_release(&root);
+    df_buf_release(&bucket_url);
     return code;
 }

@@ -6,7 +6,8 @@
 
 static const char *const mode_names[] = {
     [DF_IMPORTS_EXCLUSIVE] = "exclusive", [DF_IMPORTS_CONCURRENT] = "concurrent", NULL};
-static const char *const lock_names[] = {"sql", NULL};
+static const char *const queue_names[] = {
+    [DF_QUEUE_POLL] = "poll", [DF_QUEUE_RABBITMQ] = "rabbitmq", [DF_QUEUE_KAFKA] = "kafka", NULL};
 
 #define S struct df_imports_settings
 
@@ -28,9 +29,13 @@ const struct df_config_key df_omniflow_keys[] = {
 
 const struct df_config_key df_imports_keys[] = {
     DF_KEY_ENUM("mode", S, mode, "exclusive", mode_names, "One batch at a time, or one for each client."),
-    DF_KEY_ENUM("lock", S, lock, "sql", lock_names, "Where the batch lock lives."),
-    DF_KEY_INT_IN(DF_MINUTES, "lock_timeout_minutes", S, lock_timeout_ms, "30", 1, 1440, "A lock not renewed for this long is freed."),
+    DF_KEY_INT_IN(DF_MINUTES, "lock_timeout_minutes", S, lock_timeout_ms, "30", 1, 1440, "A batch whose owner has done nothing for this long is freed; one whose file no server could read for as long fails."),
     DF_KEY_INT("poll_ms", S, poll_ms, "1000", 10, 60000, "How often waiting batches are looked for."),
+    DF_KEY_ENUM("queue", S, queue, "poll", queue_names, "How workers learn of batches: by looking every poll_ms, or by messages of a broker. The same in every process."),
+    DF_KEY_OPTIONAL_URL("queue_url", S, queue_url, "The broker: amqp(s)://user:password@host/vhost, or Kafka's host:port,host:port."),
+    DF_KEY_STRING("queue_name", S, queue_name, "dataflow.batch-ready", "The queue, or the topic; each installation has its own."),
+    DF_KEY_SECRET("queue_properties", S, queue_properties, "kafka: further settings of librdkafka, name=value;name=value."),
+    DF_KEY_INT_IN(DF_SECONDS, "queue_backstop_seconds", S, backstop_ms, "60", 1, 86400, "How often an idle worker looks although no message came; every poll_ms while the broker is away."),
     DF_KEY_INT("workers", S, workers, "4", 1, 64, "Batches that this process works on at a time, in concurrent mode."),
     DF_KEY_INT_IN(DF_SECONDS, "fair_seconds", S, fair_ms, "60", 0, 86400, "A batch that has been worked on for this long gives way when another client's batch waits; 0: never, and batches are taken in the order in which they came."),
     DF_KEY_INT("max_records", S, max_records, "2000000", 1, 2147483647, "Records of one file, a run of empty records counted as one; over it the batch fails before anything is sent."),
@@ -49,6 +54,8 @@ void df_imports_check_settings(const struct df_imports_settings *s, struct df_bu
 
     df_net_check_url("omniflow", "url", df_str_c(s->url), complaints);
     df_net_check_header("omniflow", s->api_key_header, complaints);
+    if (s->queue != DF_QUEUE_POLL && !s->queue_url)
+        df_buf_addf(complaints, "[imports] queue: %s needs queue_url\n", queue_names[s->queue]);
     if (df_zone_open(s->business_time_zone, &zone, &err) != DF_OK)
         df_buf_addf(complaints, "[imports] business_time_zone: %s\n", err.detail);
     df_zone_free(zone);

@@ -9,6 +9,13 @@ enum df_imports_mode {
     DF_IMPORTS_CONCURRENT /* one for each client */
 };
 
+/* How workers learn of batches. */
+enum df_imports_queue_kind {
+    DF_QUEUE_POLL,
+    DF_QUEUE_RABBITMQ,
+    DF_QUEUE_KAFKA,
+};
+
 struct df_imports_settings {
     /* OmniFlow. Without a URL batches are received and wait. */
     const char *url; /* the base; NULL: not configured */
@@ -25,10 +32,14 @@ struct df_imports_settings {
 
     /* Workers. */
     int mode;        /* enum df_imports_mode */
-    int lock;        /* where the batch lock is: always the database */
     int64_t workers; /* batches of this process at a time, in concurrent mode */
     int64_t lock_timeout_ms;
     int64_t poll_ms;
+    int queue; /* enum df_imports_queue_kind */
+    const char *queue_url;
+    const char *queue_name;
+    const struct df_secret *queue_properties; /* text; a secret because it may hold passwords */
+    int64_t backstop_ms; /* between two looks of an idle worker that the queue tells of batches */
     int64_t fair_ms;     /* then a batch gives way if another client's waits; 0: never */
     int64_t max_records; /* items of a batch; a client's policy may allow fewer */
     int64_t max_growth;  /* of a file into records, as a multiple of its bytes */

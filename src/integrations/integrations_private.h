@@ -19,6 +19,7 @@
 #include "integrations/calls.sql.h"
 #include "integrations/integrations.h"
 #include "net/router.h"
+#include "privacy/subjects.h"
 #include "store/store.h"
 
 /* --- rules.c ---------------------------------------------------------------------------------- */
@@ -171,6 +172,7 @@ struct integration_call {
 
     struct df_uuid id; /* of a kept call */
     struct df_p_integration_call_insert params;
+    struct df_subjects people; /* whom a call that is kept names */
 };
 
 /* Makes the next attempt. */

@@ -87,14 +87,35 @@ static bool note_keep_failure(struct df_work *w, enum df_code code, const struct
     return false;
 }
 
+static enum df_code run_keep(struct df_db *db, struct df_work *w, struct df_err *err)
+{
+    const struct integration_call *c = (struct integration_call *)w;
+    enum df_code code = df_db_exec(db, &df_q_integration_call_insert, DF_VALUES(&c->params),
+                                   DF_WIDTH(integration_call_insert), NULL, err);
+
+    return code == DF_OK ? df_subjects_write(db, "call", df_uuid_str(&c->id), c->people.at,
+                                             c->people.count, true, err)
+                         : code;
+}
+
 static const struct df_handler keep = {
     .size = sizeof(struct integration_call),
     .writes = true,
     .status = 202,
+    .run = run_keep,
     .pass_on = note_keep_failure,
     .done = call_kept,
     .cleanup = integration_call_count,
 };
+
+/* Whom path, query, headers and body name. */
+static void find_people(struct integration_call *c)
+{
+    df_subjects_begin(&c->people, c->w.access->keys, df_req_arena(c->w.req));
+    df_subjects_add_call(&c->people, c->suffix, df_req_body(c->w.req));
+    for (size_t i = 0; i < c->forwarded_count; i++)
+        df_subjects_add_value(&c->people, c->headers.at[i].name, c->headers.at[i].value);
+}
 
 void integration_keep(struct integration_call *c)
 {
@@ -114,9 +135,12 @@ void integration_keep(struct integration_call *c)
         .idempotency_key = df_text(c->key),
         .now = df_time(df_wall_ms(c->all->opt.clock)),
     };
+    find_people(c);
     df_work_become(&c->w, &keep);
-    c->w.job.query = &df_q_integration_call_insert;
-    c->w.job.params = (const struct df_value *)&c->params;
+    if (c->people.count == 0) { /* written together with those of other calls */
+        c->w.job.query = &df_q_integration_call_insert;
+        c->w.job.params = (const struct df_value *)&c->params;
+    }
     df_work_submit(&c->w);
 }
 

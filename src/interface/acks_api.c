@@ -6,6 +6,7 @@
 #include "interface/interface.h"
 #include "interface/owners.h"
 #include "interface/payload.h"
+#include "privacy/subjects.h"
 
 #define ANSWER_MAX (4 << 20) /* 200 rows with an error of 2000 characters each fit */
 #define ACK_MAX    (1 << 20) /* an ack with a thousand headers is half as long */
@@ -16,6 +17,7 @@ struct call {
     struct df_str business_entity; /* absent: the ack names none */
     struct df_str business_doc_id;
     struct df_str payload;
+    struct df_subjects people; /* whom the payload names */
     int64_t id;
 };
 
@@ -94,9 +96,13 @@ static enum df_code run_post_ack(struct df_db *db, struct df_work *w, struct df_
     enum df_code code = find_owner(db, c, &owner, err);
     if (code != DF_OK)
         return code;
-    return df_ack_enqueue(db, c->business_doc_id, c->payload,
-                          df_str_c(opt->settings.functional_ack_url), owner, w->now_ms, &c->id,
-                          err);
+    code =
+        df_ack_enqueue(db, c->business_doc_id, c->payload,
+                       df_str_c(opt->settings.functional_ack_url), owner, w->now_ms, &c->id, err);
+    if (code != DF_OK)
+        return code;
+    struct df_str row = df_arena_printf(df_req_arena(w->req), "%lld", (long long)c->id);
+    return df_subjects_write(db, "ack", row, c->people.at, c->people.count, true, err);
 }
 
 static void ack_posted(struct df_work *w)
@@ -125,7 +131,10 @@ static bool read_ack(struct df_work *w, struct df_input *in)
     c->business_entity = ack.doc.business_entity;
     c->business_doc_id = ack.doc.business_doc_id;
     df_log_ctx_set(df_req_log(w->req), "businessDocId", c->business_doc_id);
-    return c->payload.ptr || build_payload(c, &ack);
+    if (!c->payload.ptr && !build_payload(c, &ack))
+        return false;
+    c->people = df_subjects_in(w->access->keys, c->payload, df_req_arena(w->req));
+    return true;
 }
 
 static const struct df_handler post_ack = {

@@ -8,25 +8,41 @@
 #include "interface/interface.h"
 #include "interface/payload.h"
 #include "interface/tickets.sql.h"
+#include "privacy/mask.h"
+#include "privacy/subjects.h"
 
 struct call {
     struct df_work w;
     struct df_callback callback;
     struct df_str status; /* CallbackStatus after this call */
     int64_t id;
-    bool same; /* the ticket has this callback already */
+    bool same;                       /* the ticket has this callback already */
+    char hash[DF_MASK_HASH_LEN + 1]; /* empty: it is stored as it came */
+    struct df_str payload;           /* as it is stored */
 };
 
 static void read_ticket(void *arg, struct df_result *r)
 {
     struct call *c = arg;
     struct df_str before = df_col_text(r, callback_find_CallbackPayloadJson);
+    struct df_str hash = df_col_text(r, callback_find_CallbackHash);
 
     c->id = df_col_int(r, callback_find_Id);
-    c->same = before.ptr && df_str_eq(before, df_req_body(c->w.req));
+    /* A new payload of the ticket takes the callback away, but not its hash. */
+    c->same = before.ptr && (hash.ptr ? df_str_eq(hash, df_str_c(c->hash))
+                                      : df_str_eq(before, df_req_body(c->w.req)));
     c->status =
         c->same ? df_arena_str(df_req_arena(c->w.req), df_col_text(r, callback_find_CallbackStatus))
                 : c->callback.state;
+}
+
+static enum df_code write_people(struct df_db *db, const struct call *c, struct df_err *err)
+{
+    struct df_arena *a = df_req_arena(c->w.req);
+    struct df_subjects people = df_subjects_in(c->w.access->keys, df_req_body(c->w.req), a);
+
+    return df_subjects_write(db, "callback", df_arena_printf(a, "%lld", (long long)c->id),
+                             people.at, people.count, false, err);
 }
 
 static enum df_code run_callback(struct df_db *db, struct df_work *w, struct df_err *err)
@@ -44,11 +60,14 @@ static enum df_code run_callback(struct df_db *db, struct df_work *w, struct df_
         return df_err_set(err, DF_E_NOT_FOUND, "There is no such ticket.");
     if (code != DF_OK || c->same)
         return code;
-    return df_db_exec(db,
+    code = df_db_exec(db,
                       DF_Q(callback_set, .status = df_text(c->status), .now = df_time(w->now_ms),
-                           .payload = df_text(df_req_body(w->req)), .message = df_text(b->message),
-                           .code = df_text(b->code), .id = df_int(c->id)),
+                           .payload = df_text(c->payload), .message = df_text(b->message),
+                           .code = df_text(b->code),
+                           .hash = c->hash[0] ? df_text(df_str_c(c->hash)) : df_null(DF_TEXT),
+                           .id = df_int(c->id)),
                       NULL, err);
+    return code == DF_OK ? write_people(db, c, err) : code;
 }
 
 static void write_status(struct df_work *w)
@@ -63,12 +82,36 @@ static void write_status(struct df_work *w)
     df_json_close(&w->json, '}');
 }
 
+/* What is stored of the callback: masked, and the hash by which it is known again. */
+static bool mask_callback(struct call *c)
+{
+    const struct df_masker *m = df_interface_options_of(c->w.arg)->masker;
+    struct df_str body = df_req_body(c->w.req);
+    struct df_buf masked;
+
+    c->payload = body;
+    c->callback.message = df_mask_note(c->callback.message, SIZE_MAX, df_req_arena(c->w.req));
+    c->callback.code = df_mask_note(c->callback.code, SIZE_MAX, df_req_arena(c->w.req));
+    if (!m || !df_masker_masks(m))
+        return true;
+    df_mask_hash(m, body, c->hash);
+    df_req_buf(c->w.req, &masked, DF_HASHED_GROWTH * body.len + DF_HASHED_GROWTH);
+    df_mask_json(m, body, &masked);
+    bool whole = !df_buf_failed(&masked);
+    if (whole)
+        c->payload = df_arena_str(df_req_arena(c->w.req), df_buf_str(&masked));
+    else
+        df_req_fail(c->w.req, DF_E_BUSY, "there is no memory for the callback: try again soon");
+    df_buf_release(&masked);
+    return whole && df_req_charge(c->w.req, c->payload.len);
+}
+
 static bool read_callback(struct df_work *w, struct df_input *in)
 {
     if (!df_input_json(in, w->req))
         return false;
     df_callback_read(in, &((struct call *)w)->callback);
-    return true;
+    return mask_callback((struct call *)w);
 }
 
 static const struct df_handler callback = {

@@ -252,7 +252,7 @@ UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Error', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendAttemptCount = :attempts,
     GatewaySendFirstFailedAt = :first_failed, GatewaySendCountedAt = :counted, GatewaySendTargetMark = :mark,
     GatewaySendHeldFor = :held_for, GatewaySendHeldAt = :held_at, GatewaySendLastAttemptAt = :started,
-    GatewaySendNextAttemptAt = :due, GatewaySendSendingSince = NULL,
+    GatewaySendNextAttemptAt = :due, GatewaySendSendingSince = NULL, GatewaySendDismissedAt = NULL,
     GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END,
     GatewaySendLastError = :error
 WHERE Id = :id
@@ -263,7 +263,7 @@ UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Error', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendAttemptCount = :attempts,
     GatewaySendFirstFailedAt = :first_failed, GatewaySendCountedAt = :counted, GatewaySendTargetMark = :mark,
     GatewaySendHeldFor = :held_for, GatewaySendHeldAt = :held_at, GatewaySendLastAttemptAt = :started,
-    GatewaySendNextAttemptAt = :due, GatewaySendSendingSince = NULL,
+    GatewaySendNextAttemptAt = :due, GatewaySendSendingSince = NULL, GatewaySendDismissedAt = NULL,
     GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END,
     GatewaySendLastError = :error
 WHERE Id = :id
@@ -273,7 +273,7 @@ UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Error', GatewaySendTryCount = GatewaySendTryCount + 1, GatewaySendAttemptCount = :attempts,
     GatewaySendFirstFailedAt = :first_failed, GatewaySendCountedAt = :counted, GatewaySendTargetMark = :mark,
     GatewaySendHeldFor = :held_for, GatewaySendHeldAt = :held_at, GatewaySendLastAttemptAt = :started,
-    GatewaySendNextAttemptAt = :due, GatewaySendSendingSince = NULL,
+    GatewaySendNextAttemptAt = :due, GatewaySendSendingSince = NULL, GatewaySendDismissedAt = NULL,
     GatewaySendKeyForm = CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END,
     GatewaySendLastError = :error
 WHERE Id = :id
@@ -381,8 +381,8 @@ SELECT n.Target, COUNT(*) AS Documents, MIN(n.EndedAt) AS Oldest, MAX(n.EndedAt)
        MAX(CASE WHEN n.Nth = 1 THEN n.LastError END) AS LastError
 FROM (SELECT g.Target, g.EndedAt, g.LastError, ROW_NUMBER() OVER (PARTITION BY g.Target ORDER BY g.EndedAt DESC) AS Nth
       FROM (SELECT CAST(NULL AS VARCHAR(500)) AS Target, COALESCE(GatewaySendLastAttemptAt, CreatedAt) AS EndedAt, GatewaySendLastError AS LastError
-            FROM TB_TICKET_INTERFACE INDEXED BY IX_TB_TICKET_INTERFACE_GivenUp
-            WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL
+            FROM TB_TICKET_INTERFACE INDEXED BY IX_TB_TICKET_INTERFACE_AwaitsPerson
+            WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL AND GatewaySendDismissedAt IS NULL
             ORDER BY GatewaySendLastAttemptAt DESC
             LIMIT :rows) AS g) AS n
 GROUP BY n.Target
@@ -394,7 +394,7 @@ SELECT n.Target, COUNT(*) AS Documents, MIN(n.EndedAt) AS Oldest, MAX(n.EndedAt)
 FROM (SELECT g.Target, g.EndedAt, g.LastError, ROW_NUMBER() OVER (PARTITION BY g.Target ORDER BY g.EndedAt DESC) AS Nth
       FROM (SELECT CAST(NULL AS VARCHAR(500)) AS Target, COALESCE(GatewaySendLastAttemptAt, CreatedAt) AS EndedAt, GatewaySendLastError AS LastError
             FROM TB_TICKET_INTERFACE
-            WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL
+            WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL AND GatewaySendDismissedAt IS NULL
             ORDER BY GatewaySendLastAttemptAt DESC
             LIMIT :rows) AS g) AS n
 GROUP BY n.Target
@@ -406,16 +406,16 @@ SELECT TOP (:limit) n.Target, COUNT(*) AS Documents, MIN(n.EndedAt) AS Oldest, M
 FROM (SELECT g.Target, g.EndedAt, g.LastError, ROW_NUMBER() OVER (PARTITION BY g.Target ORDER BY g.EndedAt DESC) AS Nth
       FROM (SELECT TOP (:rows) CAST(NULL AS VARCHAR(500)) AS Target, COALESCE(GatewaySendLastAttemptAt, CreatedAt) AS EndedAt, GatewaySendLastError AS LastError
             FROM TB_TICKET_INTERFACE
-            WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL
+            WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL AND GatewaySendDismissedAt IS NULL
             ORDER BY GatewaySendLastAttemptAt DESC) AS g) AS n
 GROUP BY n.Target
 ORDER BY Documents DESC, n.Target;
 
 -- name: gateway_given_up_total
-SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL;
+SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL AND GatewaySendDismissedAt IS NULL;
 -- dialect: sqlite
-SELECT COUNT(*) FROM TB_TICKET_INTERFACE INDEXED BY IX_TB_TICKET_INTERFACE_GivenUp
-WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL;
+SELECT COUNT(*) FROM TB_TICKET_INTERFACE INDEXED BY IX_TB_TICKET_INTERFACE_AwaitsPerson
+WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL AND GatewaySendDismissedAt IS NULL;
 
 -- name: gateway_counts
 -- row: channel_counts
@@ -429,19 +429,19 @@ GROUP BY GatewaySendStatus;
 SELECT (SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt IS NOT NULL) AS Waiting,
        (SELECT MIN(CreatedAt) FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt IS NOT NULL) AS Oldest,
        (SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendHeldFor IS NOT NULL) AS Held,
-       (SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL) AS GivenUp,
-       (SELECT MIN(GatewaySendLastAttemptAt) FROM TB_TICKET_INTERFACE WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL) AS GivenUpSince;
+       (SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL AND GatewaySendDismissedAt IS NULL) AS GivenUp,
+       (SELECT MIN(GatewaySendLastAttemptAt) FROM TB_TICKET_INTERFACE WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL AND GatewaySendDismissedAt IS NULL) AS GivenUpSince;
 
 -- name: gateway_list
 -- row: channel_item
 SELECT Id, BusinessDocId AS Reference, CAST(NULL AS VARCHAR(500)) AS Target, GatewaySendStatus AS Status, GatewaySendAttemptCount AS Attempts, CreatedAt,
        GatewaySendLastAttemptAt AS LastAttemptAt, GatewaySendSentAt AS SentAt, GatewaySendNextAttemptAt AS DueAt, GatewaySendLastError AS LastError,
        GatewaySendTryCount AS Tries, GatewaySendFirstFailedAt AS FirstFailedAt,
-       (SELECT t.Target FROM DeliveryTargets AS t WHERE t.Id = c.GatewaySendHeldFor) AS HeldFor
+       (SELECT t.Target FROM DeliveryTargets AS t WHERE t.Id = c.GatewaySendHeldFor) AS HeldFor, GatewaySendDismissedAt AS DismissedAt
 FROM TB_TICKET_INTERFACE AS c
 WHERE (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL)
   AND (CAST(:status AS VARCHAR(20)) IS NULL OR c.GatewaySendStatus = CAST(:status AS VARCHAR(21)))
-  AND (CAST(:given_up AS INT) = 0 OR c.GatewaySendNextAttemptAt IS NULL)
+  AND (CAST(:given_up AS INT) = 0 OR (c.GatewaySendNextAttemptAt IS NULL AND c.GatewaySendDismissedAt IS NULL))
   AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
   AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
   AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
@@ -451,11 +451,11 @@ LIMIT :limit OFFSET :offset;
 SELECT Id, BusinessDocId AS Reference, CAST(NULL AS VARCHAR(500)) AS Target, GatewaySendStatus AS Status, GatewaySendAttemptCount AS Attempts, CreatedAt,
        GatewaySendLastAttemptAt AS LastAttemptAt, GatewaySendSentAt AS SentAt, GatewaySendNextAttemptAt AS DueAt, GatewaySendLastError AS LastError,
        GatewaySendTryCount AS Tries, GatewaySendFirstFailedAt AS FirstFailedAt,
-       (SELECT t.Target FROM DeliveryTargets AS t WHERE t.Id = c.GatewaySendHeldFor) AS HeldFor
+       (SELECT t.Target FROM DeliveryTargets AS t WHERE t.Id = c.GatewaySendHeldFor) AS HeldFor, GatewaySendDismissedAt AS DismissedAt
 FROM TB_TICKET_INTERFACE AS c
 WHERE (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL)
   AND (CAST(:status AS VARCHAR(20)) IS NULL OR c.GatewaySendStatus = CAST(:status AS VARCHAR(21)))
-  AND (CAST(:given_up AS INT) = 0 OR c.GatewaySendNextAttemptAt IS NULL)
+  AND (CAST(:given_up AS INT) = 0 OR (c.GatewaySendNextAttemptAt IS NULL AND c.GatewaySendDismissedAt IS NULL))
   AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
   AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
   AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
@@ -466,7 +466,7 @@ OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 SELECT COUNT(*) FROM TB_TICKET_INTERFACE AS c
 WHERE (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL)
   AND (CAST(:status AS VARCHAR(20)) IS NULL OR c.GatewaySendStatus = CAST(:status AS VARCHAR(21)))
-  AND (CAST(:given_up AS INT) = 0 OR c.GatewaySendNextAttemptAt IS NULL)
+  AND (CAST(:given_up AS INT) = 0 OR (c.GatewaySendNextAttemptAt IS NULL AND c.GatewaySendDismissedAt IS NULL))
   AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
   AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
   AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until;
@@ -474,7 +474,7 @@ WHERE (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NUL
 SELECT COUNT(*) FROM TB_TICKET_INTERFACE AS c
 WHERE (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL)
   AND (CAST(:status AS VARCHAR(20)) IS NULL OR c.GatewaySendStatus = CAST(:status AS VARCHAR(21)))
-  AND (CAST(:given_up AS INT) = 0 OR c.GatewaySendNextAttemptAt IS NULL)
+  AND (CAST(:given_up AS INT) = 0 OR (c.GatewaySendNextAttemptAt IS NULL AND c.GatewaySendDismissedAt IS NULL))
   AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
   AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
   AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until;
@@ -484,7 +484,7 @@ WHERE (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NUL
 SELECT Id, BusinessDocId AS Reference, CAST(NULL AS VARCHAR(500)) AS Target, GatewaySendStatus AS Status, GatewaySendAttemptCount AS Attempts, CreatedAt,
        GatewaySendLastAttemptAt AS LastAttemptAt, GatewaySendSentAt AS SentAt, GatewaySendNextAttemptAt AS DueAt, GatewaySendLastError AS LastError,
        GatewaySendTryCount AS Tries, GatewaySendFirstFailedAt AS FirstFailedAt,
-       (SELECT t.Target FROM DeliveryTargets AS t WHERE t.Id = c.GatewaySendHeldFor) AS HeldFor, RawPayloadJson AS Payload, CAST(NULL AS VARCHAR(36)) AS CorrelationId,
+       (SELECT t.Target FROM DeliveryTargets AS t WHERE t.Id = c.GatewaySendHeldFor) AS HeldFor, GatewaySendDismissedAt AS DismissedAt, RawPayloadJson AS Payload, CAST(NULL AS VARCHAR(36)) AS CorrelationId,
        GatewaySendSentStatus AS SentStatus, GatewaySendSentMs AS SentMs
 FROM TB_TICKET_INTERFACE AS c
 WHERE Id = :id;
@@ -492,7 +492,7 @@ WHERE Id = :id;
 SELECT Id, BusinessDocId AS Reference, CAST(NULL AS VARCHAR(500)) AS Target, GatewaySendStatus AS Status, GatewaySendAttemptCount AS Attempts, CreatedAt,
        GatewaySendLastAttemptAt AS LastAttemptAt, GatewaySendSentAt AS SentAt, GatewaySendNextAttemptAt AS DueAt, GatewaySendLastError AS LastError,
        GatewaySendTryCount AS Tries, GatewaySendFirstFailedAt AS FirstFailedAt,
-       (SELECT t.Target FROM DeliveryTargets AS t WHERE t.Id = c.GatewaySendHeldFor) AS HeldFor, RawPayloadJson AS Payload, CAST(NULL AS VARCHAR(36)) AS CorrelationId,
+       (SELECT t.Target FROM DeliveryTargets AS t WHERE t.Id = c.GatewaySendHeldFor) AS HeldFor, GatewaySendDismissedAt AS DismissedAt, RawPayloadJson AS Payload, CAST(NULL AS VARCHAR(36)) AS CorrelationId,
        GatewaySendSentStatus AS SentStatus, GatewaySendSentMs AS SentMs
 FROM TB_TICKET_INTERFACE AS c
 WHERE Id = :id;
@@ -501,18 +501,18 @@ WHERE Id = :id;
 -- name: gateway_retry
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL,
-    GatewaySendHeldAt = NULL, GatewaySendNextAttemptAt = :now
+    GatewaySendHeldAt = NULL, GatewaySendDismissedAt = NULL, GatewaySendNextAttemptAt = :now
 WHERE Id = :id AND GatewaySendStatus = 'Error';
 
 -- name: gateway_retry_total
 SELECT COUNT(*) FROM TB_TICKET_INTERFACE AS c
-WHERE c.GatewaySendStatus = 'Error'
+WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendDismissedAt IS NULL
   AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
   AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
   AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until;
 -- dialect: sqlserver
 SELECT COUNT(*) FROM TB_TICKET_INTERFACE AS c
-WHERE c.GatewaySendStatus = 'Error'
+WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendDismissedAt IS NULL
   AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
   AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
   AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until;
@@ -522,9 +522,9 @@ WHERE c.GatewaySendStatus = 'Error'
 -- dialect: sqlite
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL,
-    GatewaySendHeldAt = NULL, GatewaySendNextAttemptAt = :now
+    GatewaySendHeldAt = NULL, GatewaySendDismissedAt = NULL, GatewaySendNextAttemptAt = :now
 WHERE Id IN (SELECT c.Id FROM TB_TICKET_INTERFACE AS c
-             WHERE c.GatewaySendStatus = 'Error'
+             WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendDismissedAt IS NULL
   AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
   AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
   AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
@@ -533,9 +533,9 @@ RETURNING Id;
 -- dialect: postgres
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL,
-    GatewaySendHeldAt = NULL, GatewaySendNextAttemptAt = :now
+    GatewaySendHeldAt = NULL, GatewaySendDismissedAt = NULL, GatewaySendNextAttemptAt = :now
 WHERE Id = ANY(ARRAY(SELECT c.Id FROM TB_TICKET_INTERFACE AS c
-                     WHERE c.GatewaySendStatus = 'Error'
+                     WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendDismissedAt IS NULL
   AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
   AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
   AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
@@ -544,12 +544,60 @@ RETURNING Id;
 -- dialect: sqlserver
 UPDATE TB_TICKET_INTERFACE
 SET GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL,
-    GatewaySendHeldAt = NULL, GatewaySendNextAttemptAt = :now
+    GatewaySendHeldAt = NULL, GatewaySendDismissedAt = NULL, GatewaySendNextAttemptAt = :now
 OUTPUT inserted.Id
 WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
-             WHERE c.GatewaySendStatus = 'Error'
+             WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendDismissedAt IS NULL
   AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
   AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
   AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
              ORDER BY c.Id)
   AND GatewaySendStatus = 'Error';
+
+-- A person wants no more of a row that was given up. A failure after a later retry makes it one again.
+-- name: gateway_dismiss
+UPDATE TB_TICKET_INTERFACE SET GatewaySendDismissedAt = :now WHERE Id = :id AND GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL AND GatewaySendDismissedAt IS NULL;
+
+-- name: gateway_dismiss_total
+SELECT COUNT(*) FROM TB_TICKET_INTERFACE AS c
+WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendNextAttemptAt IS NULL AND c.GatewaySendDismissedAt IS NULL
+  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until;
+-- dialect: sqlserver
+SELECT COUNT(*) FROM TB_TICKET_INTERFACE AS c
+WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendNextAttemptAt IS NULL AND c.GatewaySendDismissedAt IS NULL
+  AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
+  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until;
+
+-- name: gateway_dismiss_some
+-- row: channel_retried
+-- dialect: sqlite
+UPDATE TB_TICKET_INTERFACE SET GatewaySendDismissedAt = :now
+WHERE Id IN (SELECT c.Id FROM TB_TICKET_INTERFACE AS c
+             WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendNextAttemptAt IS NULL AND c.GatewaySendDismissedAt IS NULL
+  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
+             LIMIT :limit)
+RETURNING Id;
+-- dialect: postgres
+UPDATE TB_TICKET_INTERFACE SET GatewaySendDismissedAt = :now
+WHERE Id = ANY(ARRAY(SELECT c.Id FROM TB_TICKET_INTERFACE AS c
+                     WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendNextAttemptAt IS NULL AND c.GatewaySendDismissedAt IS NULL
+  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
+                     ORDER BY c.Id LIMIT :limit FOR UPDATE OF c SKIP LOCKED))
+RETURNING Id;
+-- dialect: sqlserver
+UPDATE TB_TICKET_INTERFACE SET GatewaySendDismissedAt = :now
+OUTPUT inserted.Id
+WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+             WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendNextAttemptAt IS NULL AND c.GatewaySendDismissedAt IS NULL
+  AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
+  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
+             ORDER BY c.Id)
+  AND GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL;

@@ -12,17 +12,18 @@
 -- dialect: sqlite, postgres
 INSERT INTO TB_COUNTERPARTIES (BusinessDocId, BusinessAppId, BusinessEntity, OriginalBusinessDocId, CounterpartyId,
                                EntityType, Name, LocalName, SearchName, ReferenceCode, IsDeleted, Source, Status,
-                               CreatedAt, RawPayload, ClientId)
+                               CreatedAt, RawPayload, ClientId, PayloadAt)
 VALUES (:business_doc_id, :business_app_id, :business_entity, :original_business_doc_id, :counterparty_id,
         :entity_type, :name, :local_name, :search_name, :reference_code, :is_deleted, :source, 'Received',
-        :now, :raw_payload, :client)
+        :now, :raw_payload, :client, :now)
 ON CONFLICT (BusinessDocId) DO UPDATE
 SET BusinessAppId = excluded.BusinessAppId, BusinessEntity = excluded.BusinessEntity,
     OriginalBusinessDocId = excluded.OriginalBusinessDocId, CounterpartyId = excluded.CounterpartyId,
     EntityType = excluded.EntityType, Name = excluded.Name, LocalName = excluded.LocalName,
     SearchName = excluded.SearchName, ReferenceCode = excluded.ReferenceCode, IsDeleted = excluded.IsDeleted,
     Source = excluded.Source, Status = excluded.Status, UpdatedAt = excluded.CreatedAt,
-    RawPayload = excluded.RawPayload, StatusMessage = NULL, Version = TB_COUNTERPARTIES.Version + 1
+    RawPayload = excluded.RawPayload, StatusMessage = NULL, ErasedAt = NULL, PayloadAt = excluded.PayloadAt,
+    Version = TB_COUNTERPARTIES.Version + 1
 WHERE TB_COUNTERPARTIES.ClientId = excluded.ClientId OR CAST(:all AS INT) = 1
 RETURNING Id, UpdatedAt, ClientId;
 -- dialect: sqlserver
@@ -32,15 +33,15 @@ SET BusinessAppId = :business_app_id, BusinessEntity = :business_entity,
     EntityType = :entity_type, Name = :name, LocalName = :local_name,
     SearchName = :search_name, ReferenceCode = :reference_code, IsDeleted = :is_deleted,
     Source = :source, Status = 'Received', UpdatedAt = :now,
-    RawPayload = :raw_payload, StatusMessage = NULL, Version = Version + 1
+    RawPayload = :raw_payload, StatusMessage = NULL, ErasedAt = NULL, PayloadAt = :now, Version = Version + 1
 WHERE BusinessDocId = CAST(:business_doc_id AS VARCHAR(101)) AND (ClientId = :client OR CAST(:all AS INT) = 1);
 IF @@ROWCOUNT = 0
     INSERT INTO TB_COUNTERPARTIES (BusinessDocId, BusinessAppId, BusinessEntity, OriginalBusinessDocId, CounterpartyId,
                                    EntityType, Name, LocalName, SearchName, ReferenceCode, IsDeleted, Source, Status,
-                                   CreatedAt, RawPayload, ClientId)
+                                   CreatedAt, RawPayload, ClientId, PayloadAt)
     SELECT :business_doc_id, :business_app_id, :business_entity, :original_business_doc_id, :counterparty_id,
            :entity_type, :name, :local_name, :search_name, :reference_code, :is_deleted, :source, 'Received',
-           :now, :raw_payload, :client
+           :now, :raw_payload, :client, :now
     WHERE NOT EXISTS (SELECT 1 FROM TB_COUNTERPARTIES AS o
                       WHERE o.BusinessDocId = CAST(:business_doc_id AS VARCHAR(101)) AND CAST(:all AS INT) = 0
                         AND (o.ClientId IS NULL OR o.ClientId <> :client));

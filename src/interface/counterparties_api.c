@@ -10,12 +10,14 @@
  * payload that came after that has another ETag, so that it is not marked as taken.
  */
 #include "access/handler.h"
+#include "base/personal.h"
 #include "interface/acks.h"
 #include "interface/counterparties.sql.h"
 #include "interface/interface.h"
 #include "interface/owners.h"
 #include "interface/payload.h"
 #include "interface/shown.h"
+#include "privacy/subjects.h"
 #include "store/rows.h"
 
 #include <stdio.h>
@@ -32,7 +34,8 @@ struct call {
     struct df_counterparty party;
     int64_t id;
     bool created;
-    struct df_str owner; /* absent: it has none */
+    struct df_str owner;       /* absent: it has none */
+    struct df_subjects people; /* whom the document names */
 
     /* GET; an absent filter lets everything pass */
     struct df_str business_doc_id;
@@ -151,6 +154,14 @@ static enum df_code enqueue_ack(struct df_db *db, const struct call *c, struct d
     return code;
 }
 
+static enum df_code write_people(struct df_db *db, const struct call *c, struct df_err *err)
+{
+    struct df_str row = df_arena_printf(df_req_arena(c->w.req), "%lld", (long long)c->id);
+
+    return df_subjects_write(db, "counterparty", row, c->people.at, c->people.count, c->created,
+                             err);
+}
+
 static enum df_code run_post_counterparty(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct call *c = (struct call *)w;
@@ -161,6 +172,8 @@ static enum df_code run_post_counterparty(struct df_db *db, struct df_work *w, s
         code = insert_addresses(db, c, err);
     if (code == DF_OK)
         code = insert_fiscal(db, c, err);
+    if (code == DF_OK)
+        code = write_people(db, c, err);
     if (code == DF_OK && c->party.ack_required)
         code = enqueue_ack(db, c, err);
     return code;
@@ -190,6 +203,7 @@ static bool read_document(struct df_work *w, struct df_input *in)
     if (in->error_count > 0)
         return true;
     c->reach = df_reach_of(w->req);
+    c->people = df_subjects_in(w->access->keys, df_req_body(w->req), df_req_arena(w->req));
     df_log_ctx_set(df_req_log(w->req), "businessDocId", c->party.doc.business_doc_id);
     return true;
 }
@@ -536,7 +550,8 @@ static bool read_settlement(struct df_work *w, struct df_input *in)
     }
     if (status.ptr && !c->status.ptr)
         df_input_error(in, "status", "must be Processed or Error");
-    c->message = df_utf8_cut(df_input_text(in, "message", SIZE_MAX, DF_OPTIONAL), MESSAGE_MAX);
+    c->message = df_mask_note(df_input_text(in, "message", SIZE_MAX, DF_OPTIONAL), MESSAGE_MAX,
+                              df_req_arena(w->req));
     return in->error_count > 0 || read_if_match(c);
 }
 

@@ -7,8 +7,8 @@
 SELECT CAST(NULL AS VARCHAR(1)) AS Target, COUNT(*) AS Documents, MIN(g.FirstFailedAt) AS Oldest, MAX(g.EndedAt) AS Newest,
        CAST(NULL AS VARCHAR(1)) AS LastError
 FROM (SELECT FirstFailedAt, COALESCE(UpdatedAt, FirstFailedAt) AS EndedAt
-      FROM TB_TICKET_INTERFACE INDEXED BY IX_TB_TICKET_INTERFACE_NotProcessed
-      WHERE Status = 'Error' AND NextAttemptAt IS NULL AND FirstFailedAt IS NOT NULL
+      FROM TB_TICKET_INTERFACE INDEXED BY IX_TB_TICKET_INTERFACE_ProcessingAwaitsPerson
+      WHERE Status = 'Error' AND NextAttemptAt IS NULL AND FirstFailedAt IS NOT NULL AND DismissedAt IS NULL
       ORDER BY FirstFailedAt DESC
       LIMIT :rows) AS g;
 -- dialect: postgres
@@ -16,7 +16,7 @@ SELECT CAST(NULL AS VARCHAR(1)) AS Target, COUNT(*) AS Documents, MIN(g.FirstFai
        CAST(NULL AS VARCHAR(1)) AS LastError
 FROM (SELECT FirstFailedAt, COALESCE(UpdatedAt, FirstFailedAt) AS EndedAt
       FROM TB_TICKET_INTERFACE
-      WHERE Status = 'Error' AND NextAttemptAt IS NULL AND FirstFailedAt IS NOT NULL
+      WHERE Status = 'Error' AND NextAttemptAt IS NULL AND FirstFailedAt IS NOT NULL AND DismissedAt IS NULL
       ORDER BY FirstFailedAt DESC
       LIMIT :rows) AS g;
 -- dialect: sqlserver
@@ -24,11 +24,19 @@ SELECT CAST(NULL AS VARCHAR(1)) AS Target, COUNT(*) AS Documents, MIN(g.FirstFai
        CAST(NULL AS VARCHAR(1)) AS LastError
 FROM (SELECT TOP (:rows) FirstFailedAt, COALESCE(UpdatedAt, FirstFailedAt) AS EndedAt
       FROM TB_TICKET_INTERFACE
-      WHERE Status = 'Error' AND NextAttemptAt IS NULL AND FirstFailedAt IS NOT NULL
+      WHERE Status = 'Error' AND NextAttemptAt IS NULL AND FirstFailedAt IS NOT NULL AND DismissedAt IS NULL
       ORDER BY FirstFailedAt DESC) AS g;
 
 -- name: ticket_given_up_total
-SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE Status = 'Error' AND NextAttemptAt IS NULL AND FirstFailedAt IS NOT NULL;
+SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE Status = 'Error' AND NextAttemptAt IS NULL AND FirstFailedAt IS NOT NULL AND DismissedAt IS NULL;
 -- dialect: sqlite
-SELECT COUNT(*) FROM TB_TICKET_INTERFACE INDEXED BY IX_TB_TICKET_INTERFACE_NotProcessed
-WHERE Status = 'Error' AND NextAttemptAt IS NULL AND FirstFailedAt IS NOT NULL;
+SELECT COUNT(*) FROM TB_TICKET_INTERFACE INDEXED BY IX_TB_TICKET_INTERFACE_ProcessingAwaitsPerson
+WHERE Status = 'Error' AND NextAttemptAt IS NULL AND FirstFailedAt IS NOT NULL AND DismissedAt IS NULL;
+
+-- A person wants no more of it.
+-- name: ticket_dismiss
+UPDATE TB_TICKET_INTERFACE SET DismissedAt = :now
+WHERE Id = :id AND Status = 'Error' AND NextAttemptAt IS NULL AND FirstFailedAt IS NOT NULL AND DismissedAt IS NULL;
+
+-- name: ticket_dismissed
+SELECT DismissedAt FROM TB_TICKET_INTERFACE WHERE Id = :id;

@@ -13,6 +13,8 @@
 #include "shards/shards.h"
 
 struct df_interface;
+struct df_keys;
+struct df_masker;
 struct df_webhooks;
 
 struct df_interface_options {
@@ -23,8 +25,10 @@ struct df_interface_options {
     const struct df_clock *clock;
     struct df_interface_settings settings;
     struct df_delivery_settings delivery_settings; /* for the lease and the retries of tickets */
+    const struct df_keys *keys;   /* of the index of people, for rows of other programs; or NULL */
     struct df_webhooks *webhooks; /* woken when there are events of tickets to deliver; or NULL */
     int64_t max_body_bytes;       /* of a request */
+    const struct df_masker *masker; /* of callbacks; NULL: they are stored as they came */
 };
 
 /* Other programs write tickets of any size into the table. A payload larger than this and than
@@ -68,8 +72,9 @@ extern const struct df_route df_counterparty_routes[];
 extern const struct df_route df_ack_routes[];
 extern const struct df_route df_ticket_routes[];
 extern const struct df_route df_callback_routes[];
-extern const struct df_route df_reprocess_routes[]; /* for clients and administrators */
-extern const struct df_route df_owner_routes[];     /* for administrators */
+extern const struct df_route df_reprocess_routes[];      /* for clients and administrators */
+extern const struct df_route df_ticket_dismiss_routes[]; /* argument: none */
+extern const struct df_route df_owner_routes[];          /* for administrators */
 extern const struct df_route df_ticket_admin_routes[];
 
 #endif

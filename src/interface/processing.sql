@@ -86,7 +86,8 @@ WHERE Id = :id AND PayloadVersion = :version;
 -- name: process_failed
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Error', LastError = :error, UpdatedAt = :now, NextAttemptAt = :due, ProcessingSince = NULL,
-    TryCount = TryCount + 1, AttemptCount = :attempts, FirstFailedAt = :first_failed, CountedAt = :counted, TargetMark = :mark
+    TryCount = TryCount + 1, AttemptCount = :attempts, FirstFailedAt = :first_failed, CountedAt = :counted, TargetMark = :mark,
+    DismissedAt = NULL
 WHERE Id = :id AND PayloadVersion = :version;
 
 -- A ticket that is not read, unless it has another payload by now. Without RETURNING, for which SQLite would hold the
@@ -94,7 +95,8 @@ WHERE Id = :id AND PayloadVersion = :version;
 -- name: process_refuse
 UPDATE TB_TICKET_INTERFACE
 SET Status = 'Error', LastError = :error, UpdatedAt = :now, NextAttemptAt = NULL, ProcessingSince = NULL,
-    TryCount = TryCount + 1, AttemptCount = :attempts, FirstFailedAt = :first_failed, CountedAt = NULL, TargetMark = NULL
+    TryCount = TryCount + 1, AttemptCount = :attempts, FirstFailedAt = :first_failed, CountedAt = NULL, TargetMark = NULL,
+    DismissedAt = NULL
 WHERE Id = :id AND PayloadVersion = :version AND NextAttemptAt IS NOT NULL;
 
 -- name: process_show
@@ -145,7 +147,8 @@ SELECT Arrived FROM DeliveryTargets WHERE Channel = 'tickets' AND Target = '';
 UPDATE TB_TICKET_RETURN_OUTBOX
 SET PayloadJson = :payload, PayloadVersion = PayloadVersion + 1, KeyForm = NULL, NextAttemptAt = :now,
     Status = 'Pending', AttemptCount = 0, LastAttemptAt = NULL, LastError = NULL, FirstFailedAt = NULL, CountedAt = NULL,
-    TargetMark = NULL, HeldFor = NULL, HeldAt = NULL, SentAt = NULL, SendingSince = NULL, SentStatus = NULL, SentMs = NULL
+    TargetMark = NULL, HeldFor = NULL, HeldAt = NULL, SentAt = NULL, SendingSince = NULL, SentStatus = NULL, SentMs = NULL,
+    ErasedAt = NULL
 WHERE CASE WHEN Status <> 'Sent' THEN 1
            WHEN EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS t
                         WHERE t.Id = :ticket AND t.ReturnAgain = t.PayloadVersion) THEN 1

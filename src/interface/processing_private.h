@@ -20,6 +20,7 @@
 #include "interface/owners.h"
 #include "interface/payload.h"
 #include "interface/ticket_state.h"
+#include "privacy/subjects.h"
 #include "resilience/tries.h"
 
 #define TICKET_CHANNEL   "tickets"
@@ -95,6 +96,7 @@ struct ticket_acceptance {
     struct df_ticket parsed;
     struct df_str payload;
     char hash[DF_CHECKSUM_LEN + 1];
+    struct df_subjects people; /* whom the payload names */
     struct ticket t;
     bool judged; /* t has an outcome, which is written with the row */
     /* What the transaction finds, each time it runs. */

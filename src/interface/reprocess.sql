@@ -3,12 +3,12 @@
 -- The row is locked until the commit.
 -- name: reprocess_ticket
 -- dialect: sqlite
-SELECT Id, BusinessEntity, BusinessDocId, PhaseCode, PayloadVersion, ClientId FROM TB_TICKET_INTERFACE WHERE Id = :id;
+SELECT Id, BusinessEntity, BusinessDocId, PhaseCode, PayloadVersion, ClientId, ErasedAt FROM TB_TICKET_INTERFACE WHERE Id = :id;
 -- dialect: postgres
-SELECT Id, BusinessEntity, BusinessDocId, PhaseCode, PayloadVersion, ClientId FROM TB_TICKET_INTERFACE WHERE Id = :id
+SELECT Id, BusinessEntity, BusinessDocId, PhaseCode, PayloadVersion, ClientId, ErasedAt FROM TB_TICKET_INTERFACE WHERE Id = :id
 FOR UPDATE;
 -- dialect: sqlserver
-SELECT Id, BusinessEntity, BusinessDocId, PhaseCode, PayloadVersion, ClientId
+SELECT Id, BusinessEntity, BusinessDocId, PhaseCode, PayloadVersion, ClientId, ErasedAt
 FROM TB_TICKET_INTERFACE WITH (UPDLOCK, ROWLOCK)
 WHERE Id = :id;
 
@@ -41,7 +41,7 @@ WHERE t.Id IN EACH_INT(:ids)
 -- name: reprocess_start
 UPDATE TB_TICKET_INTERFACE
 SET PayloadVersion = PayloadVersion + 1, Status = 'Awaiting', AttemptCount = 0, LastError = NULL, UpdatedAt = :now,
-    NextAttemptAt = :now, ProcessingSince = NULL, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
+    NextAttemptAt = :now, ProcessingSince = NULL, DismissedAt = NULL, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
     ReturnAgain = PayloadVersion + 1, ReturnStatus = 'Pending', ReturnAttemptCount = 0, ReturnLastError = NULL,
     ReturnLastAttemptAt = NULL, ReturnSentAt = NULL,
     GatewaySendStatus = 'Pending', GatewaySendSendingSince = NULL, GatewaySendSentStatus = NULL, GatewaySendSentMs = NULL,
@@ -53,7 +53,15 @@ SET PayloadVersion = PayloadVersion + 1, Status = 'Awaiting', AttemptCount = 0, 
     CallbackStatus = 'Pending', CallbackReceivedAt = NULL, CallbackPayloadJson = NULL, CallbackMessage = NULL,
     CallbackCode = NULL
 WHERE Id IN EACH_INT(:ids)
-  AND CASE WHEN CAST(:status AS VARCHAR(21)) IS NULL OR Status = CAST(:status AS VARCHAR(21)) THEN 1 ELSE 0 END = 1;
+  AND CASE WHEN ErasedAt IS NULL AND (CAST(:status AS VARCHAR(21)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
+           THEN 1 ELSE 0 END = 1;
+
+-- Their callbacks are gone, and so are those whom they named.
+-- name: reprocess_forget_callbacks
+DELETE FROM SubjectIndex
+WHERE Place = 'callback'
+  AND RowKey IN (SELECT CAST(t.Id AS VARCHAR(20)) FROM TB_TICKET_INTERFACE AS t
+                 WHERE t.Id IN EACH_INT(:ids) AND t.CallbackPayloadJson IS NULL);
 
 -- Tickets by a filter, each by the index that leaves the fewest rows to look at (reprocess_api.c: way_of).
 

@@ -32,11 +32,13 @@ static enum df_code start_tickets(struct df_db *db, const struct df_work *w, str
                           NULL, err);
     if (code == DF_OK)
         code = df_db_exec(db, DF_Q(reprocess_keep_returns, .ids = ids), NULL, err);
-    if (code != DF_OK)
-        return code;
-    return df_db_exec(
-        db, DF_Q(reprocess_start, .now = df_time(w->now_ms), .ids = ids, .status = df_text(status)),
-        ret_count, err);
+    if (code == DF_OK)
+        code = df_db_exec(
+            db,
+            DF_Q(reprocess_start, .now = df_time(w->now_ms), .ids = ids, .status = df_text(status)),
+            ret_count, err);
+    return code == DF_OK ? df_db_exec(db, DF_Q(reprocess_forget_callbacks, .ids = ids), NULL, err)
+                         : code;
 }
 
 /* --- one ticket --- */
@@ -52,6 +54,7 @@ struct one {
     struct df_str owner; /* absent: it has none */
     int64_t phase;
     int64_t version;
+    bool erased;
 };
 
 static void read_one(void *arg, struct df_result *r)
@@ -64,6 +67,7 @@ static void read_one(void *arg, struct df_result *r)
     c->owner = df_arena_str(a, df_col_text(r, reprocess_ticket_ClientId));
     c->phase = df_col_int(r, reprocess_ticket_PhaseCode);
     c->version = df_col_int(r, reprocess_ticket_PayloadVersion) + 1;
+    c->erased = !df_col_null(r, reprocess_ticket_ErasedAt);
 }
 
 static enum df_code audit_one(struct df_db *db, const struct one *c, struct df_err *err)
@@ -97,6 +101,8 @@ static enum df_code run_reprocess_one(struct df_db *db, struct df_work *w, struc
 
     if (code == DF_OK && !(found && df_reach_has(&c->reach, c->owner)))
         return df_err_set(err, DF_E_NOT_FOUND, "There is no such ticket.");
+    if (code == DF_OK && c->erased)
+        return df_err_set(err, DF_E_ERASED, "The content of the ticket was erased.");
     df_ids_add_int(&ids, c->id);
     if (code == DF_OK)
         code = start_tickets(db, w, df_ids_value(&ids), DF_STR_NULL, NULL, err);
@@ -449,7 +455,8 @@ static const struct df_handler by_filter = {
     .done = many_reprocessed,
 };
 
-#define ADMIN(path, kind, h) DF_ROUTE("POST", "/admin/tickets" path, kind, DF_ACCESS_ADMIN, NULL, h)
+#define ADMIN(path, kind, h)                                                                       \
+    DF_ROUTE("POST", "/admin/tickets" path, kind, DF_ACCESS_ADMIN, DF_NEEDS_OPERATE, h)
 
 const struct df_route df_reprocess_routes[] = {
     DF_ROUTE("POST", "/api/tickets/{id}/reprocess", DF_BODY_ANY, DF_ACCESS_CLIENT, "interface",

@@ -7,6 +7,7 @@
  * it is written as Awaiting, and the loop (processing.c) takes it up. So is every ticket in a
  * process that does not process tickets.
  */
+#include "base/personal.h"
 #include "interface/processing_private.h"
 #include "interface/tickets.sql.h"
 #include "store/rows.h"
@@ -68,7 +69,7 @@ static struct df_p_ticket_upsert row_of(const struct accepting *x,
         .status = df_text(is_fit     ? DF_STR("Processed")
                           : is_unfit ? DF_STR("Error")
                                      : DF_STR("Awaiting")),
-        .error = df_text(is_unfit ? c->t.problems : DF_STR_NULL),
+        .error = df_text(df_mask_note(is_unfit ? c->t.problems : DF_STR_NULL, SIZE_MAX, c->arena)),
         .tries = df_int(c->judged),
         .attempts = df_int(attempts),
         .due = c->judged ? df_null(DF_TIME) : x->now,
@@ -204,6 +205,28 @@ static enum df_code keep_history(struct df_db *db, struct accepting *x, struct d
                     : DF_OK;
 }
 
+/* A replaced payload takes those whom its callback named with it. */
+static enum df_code write_people(struct df_db *db, struct accepting *x, struct df_err *err)
+{
+    struct df_subject_doc *docs = DF_ARENA_ARRAY(&x->arena, struct df_subject_doc, 2 * x->count);
+    size_t n = 0;
+
+    for (size_t i = 0; i < x->count; i++) {
+        const struct ticket_acceptance *c = x->all[i];
+        if (!c->changed || (c->created && c->people.count == 0))
+            continue;
+        struct df_str row = df_arena_printf(&x->arena, "%lld", (long long)c->t.id);
+        docs[n++] = (struct df_subject_doc){.place = "ticket",
+                                            .row = row,
+                                            .subjects = c->people.at,
+                                            .count = c->people.count,
+                                            .is_new = c->created};
+        if (!c->created)
+            docs[n++] = (struct df_subject_doc){.place = "callback", .row = row};
+    }
+    return df_subjects_write_all(db, docs, n, &x->arena, err);
+}
+
 /* --- the transaction -------------------------------------------------------------------------- */
 
 static enum df_code write_effects(struct df_db *db, struct accepting *x, struct df_err *err)
@@ -236,6 +259,8 @@ static enum df_code accept_tickets(struct df_db *db, struct df_interface *i,
     enum df_code code = write_tickets(db, &x, err);
     if (code == DF_OK)
         code = keep_history(db, &x, err);
+    if (code == DF_OK)
+        code = write_people(db, &x, err);
     if (code == DF_OK)
         code = write_effects(db, &x, err);
     df_arena_release(&x.arena);

@@ -7,6 +7,7 @@
  * what it finds. The states change after the commit.
  */
 #include "base/log.h"
+#include "base/personal.h"
 #include "interface/processing.sql.h"
 #include "interface/processing_private.h"
 #include "store/rows.h"
@@ -75,7 +76,7 @@ static struct df_value time_or_null(int64_t wall_ms)
 }
 
 /* A ticket that is not fit has no failures of ours to tell of. */
-static void add_failed(struct df_rows *rows, const struct ticket_batch *b, const struct ticket *t,
+static void add_failed(struct df_rows *rows, struct ticket_batch *b, const struct ticket *t,
                        struct df_value now)
 {
     const struct df_retry_policy *retry = &b->i->opt.delivery_settings.retry;
@@ -86,8 +87,9 @@ static void add_failed(struct df_rows *rows, const struct ticket_batch *b, const
         tries = t->tries;
     if (t->state == TICKET_REFUSED)
         due = df_time(now.i + df_retry_delay_ms(retry, tries.tries, -1, b->i->opt.clock));
-    DF_ROWS_ADD(rows, process_failed, .error = df_text(t->problems), .now = now, .due = due,
-                .attempts = df_int(tries.counted),
+    DF_ROWS_ADD(rows, process_failed,
+                .error = df_text(df_mask_note(t->problems, SIZE_MAX, &b->params)), .now = now,
+                .due = due, .attempts = df_int(tries.counted),
                 .first_failed = time_or_null(tries.first_failed_ms),
                 .counted = time_or_null(tries.counted_ms),
                 .mark = tries.mark < 0 ? df_null(DF_INT) : df_int(tries.mark), .id = df_int(t->id),
@@ -146,6 +148,26 @@ static enum df_code write_effects(struct df_db *db, struct ticket_batch *b, stru
     return code;
 }
 
+/* Tickets of other programs were not received here: they get their entries now. */
+static enum df_code write_people(struct df_db *db, struct ticket_batch *b, struct df_err *err)
+{
+    struct df_subject_doc *docs = DF_ARENA_ARRAY(&b->params, struct df_subject_doc, b->count);
+    size_t n = 0;
+
+    for (size_t i = 0; i < b->count && b->i->opt.keys; i++) {
+        const struct ticket *t = &b->tickets[i];
+        if (!t->found || t->client_id.ptr)
+            continue;
+        struct df_subjects people = df_subjects_in(b->i->opt.keys, t->raw, &b->params);
+        docs[n++] =
+            (struct df_subject_doc){.place = "ticket",
+                                    .row = df_arena_printf(&b->params, "%lld", (long long)t->id),
+                                    .subjects = people.at,
+                                    .count = people.count};
+    }
+    return df_subjects_write_all(db, docs, n, &b->params, err);
+}
+
 static size_t count_processed(const struct ticket_batch *b)
 {
     size_t count = 0;
@@ -165,6 +187,8 @@ static enum df_code run_outcome(struct df_db *db, struct df_job *job, struct df_
     enum df_code code = settle_tickets(db, b, now, err);
     if (code == DF_OK)
         code = write_effects(db, b, now, err);
+    if (code == DF_OK)
+        code = write_people(db, b, err);
     if (code == DF_OK && b->careful)
         code = ticket_care_clear(db, b, err);
     return code == DF_OK ? ticket_health_write(db, b, count_processed(b), now, err) : code;
@@ -273,12 +297,13 @@ static enum df_code run_refusal(struct df_db *db, struct df_job *job, struct df_
     f->written = 0;
     if (code != DF_OK || !own)
         return code;
-    code = df_db_exec(db,
-                      DF_Q(process_refuse, .error = df_text(f->why), .now = now,
-                           .attempts = df_int(f->b->i->opt.delivery_settings.retry.max_attempts),
-                           .first_failed = f->given_up ? now : df_null(DF_TIME), .id = df_int(id),
-                           .version = df_int(f->due->version)),
-                      &f->written, err);
+    code = df_db_exec(
+        db,
+        DF_Q(process_refuse, .error = df_text(df_mask_note(f->why, SIZE_MAX, &f->b->params)),
+             .now = now, .attempts = df_int(f->b->i->opt.delivery_settings.retry.max_attempts),
+             .first_failed = f->given_up ? now : df_null(DF_TIME), .id = df_int(id),
+             .version = df_int(f->due->version)),
+        &f->written, err);
     struct df_str key = df_arena_printf(&f->b->params, "%lld", (long long)id);
     return code == DF_OK ? df_marks_clear(db, TICKET_CHANNEL, &key, 1, err) : code;
 }

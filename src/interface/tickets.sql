@@ -11,9 +11,9 @@
 INSERT INTO TB_TICKET_INTERFACE
     (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
      FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, ClientId,
-     Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt)
+     Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt, PayloadAt)
 VALUES (:entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :client,
-        :status, :error, :tries, :attempts, :due, :gateway_due)
+        :status, :error, :tries, :attempts, :due, :gateway_due, :now)
 ON CONFLICT (BusinessEntity, BusinessDocId, PhaseCode) DO UPDATE
 SET CompanyCode = excluded.CompanyCode, BranchCode = excluded.BranchCode, DestinationCode = excluded.DestinationCode,
     ShipmentEvent = excluded.ShipmentEvent, FunctionalAckIsRequired = excluded.FunctionalAckIsRequired,
@@ -21,7 +21,7 @@ SET CompanyCode = excluded.CompanyCode, BranchCode = excluded.BranchCode, Destin
     PayloadHash = excluded.PayloadHash, PayloadVersion = TB_TICKET_INTERFACE.PayloadVersion + 1,
     Status = excluded.Status, LastError = excluded.LastError, TryCount = TB_TICKET_INTERFACE.TryCount + excluded.TryCount,
     AttemptCount = excluded.AttemptCount, UpdatedAt = excluded.UpdatedAt, NextAttemptAt = excluded.NextAttemptAt,
-    ProcessingSince = NULL, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
+    ProcessingSince = NULL, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL, DismissedAt = NULL,
     GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
     GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL,
     GatewaySendHeldAt = NULL,
@@ -30,7 +30,7 @@ SET CompanyCode = excluded.CompanyCode, BranchCode = excluded.BranchCode, Destin
     GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = excluded.GatewaySendNextAttemptAt,
     GatewaySendKeyForm = NULL,
     CallbackStatus = 'Pending', CallbackReceivedAt = NULL, CallbackPayloadJson = NULL, CallbackMessage = NULL,
-    CallbackCode = NULL
+    CallbackCode = NULL, ErasedAt = NULL, PayloadAt = excluded.PayloadAt
 WHERE (TB_TICKET_INTERFACE.PayloadHash IS NULL OR TB_TICKET_INTERFACE.PayloadHash <> excluded.PayloadHash)
   AND (TB_TICKET_INTERFACE.ClientId = excluded.ClientId OR CAST(:all AS INT) = 1)
 RETURNING Id, Status, ClientId, PayloadVersion;
@@ -42,7 +42,7 @@ SET CompanyCode = :company, BranchCode = :branch, DestinationCode = :destination
     PayloadHash = :hash, PayloadVersion = TB_TICKET_INTERFACE.PayloadVersion + 1,
     Status = :status, LastError = :error, TryCount = TB_TICKET_INTERFACE.TryCount + :tries,
     AttemptCount = :attempts, UpdatedAt = :now, NextAttemptAt = :due,
-    ProcessingSince = NULL, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
+    ProcessingSince = NULL, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL, DismissedAt = NULL,
     GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
     GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL,
     GatewaySendHeldAt = NULL,
@@ -51,7 +51,7 @@ SET CompanyCode = :company, BranchCode = :branch, DestinationCode = :destination
     GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = :gateway_due,
     GatewaySendKeyForm = NULL,
     CallbackStatus = 'Pending', CallbackReceivedAt = NULL, CallbackPayloadJson = NULL, CallbackMessage = NULL,
-    CallbackCode = NULL
+    CallbackCode = NULL, ErasedAt = NULL, PayloadAt = :now
 OUTPUT inserted.Id, inserted.Status, inserted.ClientId, inserted.PayloadVersion
 WHERE TB_TICKET_INTERFACE.BusinessEntity = CAST(:entity AS VARCHAR(101))
   AND TB_TICKET_INTERFACE.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND TB_TICKET_INTERFACE.PhaseCode = :phase
@@ -61,10 +61,10 @@ IF @@ROWCOUNT = 0
     INSERT INTO TB_TICKET_INTERFACE
         (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
          FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, ClientId,
-         Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt)
+         Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt, PayloadAt)
     OUTPUT inserted.Id, inserted.Status, inserted.ClientId, inserted.PayloadVersion
     SELECT :entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :client,
-           :status, :error, :tries, :attempts, :due, :gateway_due
+           :status, :error, :tries, :attempts, :due, :gateway_due, :now
     WHERE NOT EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS o WITH (UPDLOCK, HOLDLOCK)
                       WHERE o.BusinessEntity = CAST(:entity AS VARCHAR(101))
                         AND o.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND o.PhaseCode = :phase);
@@ -83,9 +83,9 @@ WITH n AS (
     INSERT INTO TB_TICKET_INTERFACE
         (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
          FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, ClientId,
-         Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt)
+         Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt, PayloadAt)
     SELECT n.entity, n.doc, n.phase, n.company, n.branch, n.destination, n.event, n.ack, n.target, n.payload, n.hash, n.now, n.now,
-           n.client, n.status, n.error, n.tries, n.attempts, n.due, n.gateway_due
+           n.client, n.status, n.error, n.tries, n.attempts, n.due, n.gateway_due, n.now
     FROM n
     ON CONFLICT (BusinessEntity, BusinessDocId, PhaseCode) DO UPDATE
     SET CompanyCode = excluded.CompanyCode, BranchCode = excluded.BranchCode, DestinationCode = excluded.DestinationCode,
@@ -94,7 +94,7 @@ WITH n AS (
         PayloadHash = excluded.PayloadHash, PayloadVersion = TB_TICKET_INTERFACE.PayloadVersion + 1,
         Status = excluded.Status, LastError = excluded.LastError, TryCount = TB_TICKET_INTERFACE.TryCount + excluded.TryCount,
         AttemptCount = excluded.AttemptCount, UpdatedAt = excluded.UpdatedAt, NextAttemptAt = excluded.NextAttemptAt,
-        ProcessingSince = NULL, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL,
+        ProcessingSince = NULL, FirstFailedAt = NULL, CountedAt = NULL, TargetMark = NULL, DismissedAt = NULL,
         GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendLastError = NULL,
         GatewaySendFirstFailedAt = NULL, GatewaySendCountedAt = NULL, GatewaySendTargetMark = NULL, GatewaySendHeldFor = NULL,
         GatewaySendHeldAt = NULL,
@@ -103,7 +103,7 @@ WITH n AS (
         GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = excluded.GatewaySendNextAttemptAt,
         GatewaySendKeyForm = NULL,
         CallbackStatus = 'Pending', CallbackReceivedAt = NULL, CallbackPayloadJson = NULL, CallbackMessage = NULL,
-        CallbackCode = NULL
+        CallbackCode = NULL, ErasedAt = NULL, PayloadAt = excluded.PayloadAt
     WHERE (TB_TICKET_INTERFACE.PayloadHash IS NULL OR TB_TICKET_INTERFACE.PayloadHash <> excluded.PayloadHash)
       AND (TB_TICKET_INTERFACE.ClientId = excluded.ClientId OR EXISTS (SELECT 1 FROM n WHERE n.reaches = 1 AND n.entity = excluded.BusinessEntity
                                                                                AND n.doc = excluded.BusinessDocId AND n.phase = excluded.PhaseCode))
@@ -118,17 +118,17 @@ JOIN n ON n.entity = w.BusinessEntity AND n.doc = w.BusinessDocId AND n.phase = 
 INSERT INTO TB_TICKET_INTERFACE
     (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
      FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, ClientId,
-     Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt)
+     Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt, PayloadAt)
 VALUES (:entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :client,
-        :status, :error, :tries, :attempts, :due, :gateway_due)
+        :status, :error, :tries, :attempts, :due, :gateway_due, :now)
 ON CONFLICT (BusinessEntity, BusinessDocId, PhaseCode) DO NOTHING;
 -- dialect: sqlserver
 INSERT INTO TB_TICKET_INTERFACE
     (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
      FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, ClientId,
-     Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt)
+     Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt, PayloadAt)
 SELECT :entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :client,
-       :status, :error, :tries, :attempts, :due, :gateway_due
+       :status, :error, :tries, :attempts, :due, :gateway_due, :now
 WHERE NOT EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS o WITH (UPDLOCK, HOLDLOCK)
                   WHERE o.BusinessEntity = CAST(:entity AS VARCHAR(101))
                     AND o.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND o.PhaseCode = :phase);
@@ -157,20 +157,20 @@ WHERE BusinessEntity = CAST(:entity AS VARCHAR(101)) AND BusinessDocId = CAST(:d
 -- with: name = own_ticket
 -- with: whose = AND ClientId = :client
 
--- The program compares the stored callback with the new one: by its collation a database may take different texts for
--- equal.
+-- The program compares the stored callback with the new one, by its keyed hash, or as a text if it is not masked: by its
+-- collation a database may take different texts for equal.
 -- name: callback_find
 -- dialect: sqlite
-SELECT Id, CallbackStatus, CallbackPayloadJson
+SELECT Id, CallbackStatus, CallbackPayloadJson, CallbackHash
 FROM TB_TICKET_INTERFACE
 WHERE BusinessEntity = :entity AND BusinessDocId = :doc AND PhaseCode = :phase;
 -- dialect: postgres
-SELECT Id, CallbackStatus, CallbackPayloadJson
+SELECT Id, CallbackStatus, CallbackPayloadJson, CallbackHash
 FROM TB_TICKET_INTERFACE
 WHERE BusinessEntity = :entity AND BusinessDocId = :doc AND PhaseCode = :phase
 FOR UPDATE;
 -- dialect: sqlserver
-SELECT Id, CallbackStatus, CallbackPayloadJson
+SELECT Id, CallbackStatus, CallbackPayloadJson, CallbackHash
 FROM TB_TICKET_INTERFACE WITH (UPDLOCK, ROWLOCK)
 WHERE BusinessEntity = CAST(:entity AS VARCHAR(101)) AND BusinessDocId = CAST(:doc AS VARCHAR(101))
   AND PhaseCode = :phase;
@@ -178,7 +178,7 @@ WHERE BusinessEntity = CAST(:entity AS VARCHAR(101)) AND BusinessDocId = CAST(:d
 -- name: callback_set
 UPDATE TB_TICKET_INTERFACE
 SET CallbackStatus = :status, CallbackReceivedAt = :now, CallbackPayloadJson = :payload, CallbackMessage = :message,
-    CallbackCode = :code, UpdatedAt = :now
+    CallbackCode = :code, CallbackHash = :hash, UpdatedAt = :now
 WHERE Id = :id;
 
 -- --- tickets of all clients, for operators ---

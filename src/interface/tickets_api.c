@@ -69,6 +69,7 @@ static bool read_ticket(struct df_work *w, struct df_input *in)
     c->arena = df_req_arena(w->req);
     c->payload = df_req_body(w->req);
     df_checksum_of(c->payload, c->hash);
+    c->people = df_subjects_in(w->access->keys, c->payload, c->arena);
     c->reach = df_reach_of(w->req);
     ticket_acceptance_judge(c, in, w->arg);
     return true;

@@ -1,7 +1,7 @@
 /*
  * A call's way, and who has it:
  *
- *     send ──► in line ──────► started ──► libcurl ──► done
+ *     send ──► in line ──────► started ──► on a wire ► done
  *      │ refused  │ expired                              ▲
  *      │          │ cancelled                            │
  *      └──────────┴──────────► ended ────────────────────┘
@@ -10,7 +10,8 @@
  * All threads share one set of lines, under the client's lock, so that shares and limits hold for
  * the client as a whole. Whoever changes the lines (a sender, or a thread at each turn of its loop)
  * hands the calls that may start to the threads of their destinations. A thread has a CURLM and
- * easy handles of its own.
+ * wires (connections, wire.h) of its own. A call takes an idle wire of its destination, the last
+ * used first, or dials.
  *
  * A thread that is given a call is woken if it sleeps. That happens under the lock, so that the
  * client can be freed as soon as a call is done, without a sender still inside it. The first thread
@@ -25,21 +26,25 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "base/pool.h"
+#include "net/call.h"
 #include "net/lines.h"
+#include "net/security.h"
 #include "net/sockets.h"
-#include "net/transfer.h"
+#include "net/wire.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #define IN_FLIGHT_MAX      4096
 #define THREADS_MAX        8
 #define TIMEOUT_DEFAULT_MS 30000
 #define TIMEOUT_MAX_MS     ((int64_t)24 * 3600 * 1000)
 #define SLEEP_MAX_MS       60000
+#define IDLE_BUCKETS       64
+#define IDLE_MAX_NS        INT64_C(110000000000) /* peers and middleboxes forget idle connections */
 #define STOPPED            "the client was stopped"
+#define CUT_OFF            "the caller gave it up"
 
 /* How a call ended: the metric's label. */
 enum outcome {
@@ -66,26 +71,28 @@ struct client_thread {
     struct df_http_client *client;
     struct df_thread thread;
     struct df_sockets sockets;
-    struct df_transfer_options transfer_options;
+    struct df_wire_options wire_options;
 
     /* Guarded by the client's lock. */
     struct df_list started; /* calls that have a place */
     struct df_list ended;   /* calls that have none: `err` says why */
     bool sleeps;            /* it takes no call before it is woken */
+    bool cuts;              /* some of its calls were given up */
 
     /* Used by the thread only. */
-    struct df_transfer **transfers; /* created on demand */
-    size_t transfer_count;
-    struct df_transfer **idle; /* a stack */
-    size_t idle_count;
-    size_t connections; /* that libcurl may keep */
-    size_t handed_back; /* calls, since the thread had the lock */
+    struct df_wire **wires; /* created on demand */
+    size_t wire_count;
+    struct df_wire **spare; /* a stack of those without a connection */
+    size_t spare_count;
+    struct df_list idle[IDLE_BUCKETS]; /* by destination, the last used first */
+    struct df_list resting;            /* all idle ones, the oldest first */
+    int64_t due_ns;                    /* no exchange's time is up before */
+    size_t handed_back;                /* calls, since the thread had the lock */
 };
 
 struct df_http_client {
-    char *ca_file;
     char *user_agent;
-    size_t transfer_max;
+    size_t wire_max; /* calls on their way, of all threads; and wires of one */
     struct client_thread threads[THREADS_MAX];
     size_t thread_count;
 
@@ -165,7 +172,7 @@ static enum outcome outcome_of(const struct df_call *call)
 static void hand_back(struct client_thread *t, struct df_call *call)
 {
     struct df_http_client *c = t->client;
-    int64_t ns = df_mono_ns(df_clock_real()) - call->sent_ns;
+    int64_t ns = df_boot_ns(df_clock_real()) - call->sent_ns;
 
     call->duration_ms = ns / 1000000;
     call->internal = NULL;
@@ -204,23 +211,177 @@ static void fail_call(struct client_thread *t, struct df_call *call, const struc
     hand_back(t, call);
 }
 
-static void finish_transfer(struct client_thread *t, struct df_transfer *tr, CURLcode result,
-                            bool cancelled)
-{
-    struct df_http_client *c = t->client;
-    struct df_call *call = df_transfer_call(tr);
+/* --- wires --- */
 
-    (void)curl_multi_remove_handle(t->sockets.multi, df_transfer_easy(tr));
-    df_transfer_end(tr, result, df_lines_destination(call));
-    if (cancelled) {
-        call->code = df_err_set(&call->err, DF_E_CANCELLED, STOPPED);
-        call->fault = DF_FAULT_OURS;
+static void put_aside(struct client_thread *t, struct df_wire *w)
+{
+    df_wire_hang_up(w);
+    t->spare[t->spare_count++] = w;
+}
+
+static void take_from_rest(struct client_thread *t, struct df_wire *w)
+{
+    assert(w);
+    df_list_remove(&t->idle[w->destination % IDLE_BUCKETS], &w->link);
+    df_list_remove(&t->resting, &w->age);
+}
+
+static void end_rest(struct client_thread *t, struct df_wire *w)
+{
+    take_from_rest(t, w);
+    put_aside(t, w);
+}
+
+/* A thread keeps its share of all connections open. */
+static void rest_wire(struct client_thread *t, struct df_wire *w)
+{
+    df_wire_rest(w);
+    df_list_add_first(&t->idle[w->destination % IDLE_BUCKETS], &w->link);
+    df_list_add(&t->resting, &w->age);
+    if (t->resting.count > t->client->wire_max / t->client->thread_count)
+        end_rest(t, DF_LIST_FIRST(&t->resting, struct df_wire, age));
+}
+
+static void close_old(struct client_thread *t, int64_t now_ns)
+{
+    struct df_wire *w;
+
+    while ((w = DF_LIST_FIRST(&t->resting, struct df_wire, age)) &&
+           now_ns - w->idle_since_ns > IDLE_MAX_NS)
+        end_rest(t, w);
+}
+
+/* An idle connection to the call's destination; NULL: there is none. A connection to a private
+ * address must not serve a call that may not dial one. */
+static struct df_wire *find_idle(struct client_thread *t, const struct df_call *call)
+{
+    size_t destination = df_lines_destination_number(call);
+    struct df_list *bucket = &t->idle[destination % IDLE_BUCKETS];
+    struct df_wire *w, *next;
+
+    for (w = DF_LIST_FIRST(bucket, struct df_wire, link); w; w = next) {
+        next = DF_LIST_NEXT(w, bucket, link);
+        if (w->destination != destination || (!call->allow_private && !w->is_public))
+            continue;
+        bool trusted = !w->is_tls || w->dialled_ms >= df_security_reloaded_ms();
+        if (trusted && !df_wire_is_stale(w)) {
+            take_from_rest(t, w);
+            return w;
+        }
+        end_rest(t, w); /* closed, or verified by authorities that are not trusted any more */
     }
+    return NULL;
+}
+
+static struct df_wire *spare_wire(struct client_thread *t)
+{
+    if (t->spare_count == 0 && t->wire_count == t->client->wire_max)
+        end_rest(t, DF_LIST_FIRST(&t->resting, struct df_wire, age)); /* not all are exchanging */
+    if (t->spare_count > 0)
+        return t->spare[--t->spare_count];
+    struct df_wire *w = df_wire_new(&t->wire_options);
+    if (!w)
+        df_oom();
+    t->wires[t->wire_count++] = w;
+    return w;
+}
+
+/* The call has its answer, or the reason why there is none. */
+static void finish_call(struct client_thread *t, struct df_wire *w)
+{
+    struct df_call *call = w->call;
+    bool keeps = df_wire_keeps(w);
+
     leave_place(t, call);
-    df_metric_add(c->active, -1);
+    df_metric_add(t->client->active, -1);
     hand_back(t, call);
-    df_transfer_recycle(tr);
-    t->idle[t->idle_count++] = tr;
+    if (keeps)
+        rest_wire(t, w);
+    else
+        put_aside(t, w);
+}
+
+static void break_off(struct client_thread *t, struct df_wire *w, const struct df_wire_failure *f)
+{
+    df_wire_fail(w, f, df_lines_destination(w->call));
+    finish_call(t, w);
+}
+
+static void dial(struct client_thread *t, struct df_call *call)
+{
+    struct df_wire *w = spare_wire(t);
+    struct df_err err = DF_ERR_INIT;
+    int64_t left_ms = (call->deadline_ns - df_boot_ns(df_clock_real()) + 999999) / 1000000;
+
+    w->destination = df_lines_destination_number(call);
+    if (df_wire_dial(w, call, left_ms > 0 ? left_ms : 1, &err) == DF_OK)
+        return;
+    df_metric_add(t->client->active, -1);
+    leave_place(t, call);
+    fail_call(t, call, &err);
+    put_aside(t, w);
+}
+
+/* The connection was closed while it was idle, or at the moment of sending. */
+static void send_anew(struct client_thread *t, struct df_wire *w)
+{
+    struct df_call *call = w->call;
+
+    if (!w->is_repeatable && w->sent > 0) {
+        break_off(t, w, &(struct df_wire_failure){.unsafe = true});
+        return;
+    }
+    put_aside(t, w);
+    dial(t, call);
+}
+
+static void take_step(struct client_thread *t, struct df_wire *w, enum df_wire_step step)
+{
+    switch (step) {
+    case DF_WIRE_WAITS:
+        if (w->deadline_ns < t->due_ns)
+            t->due_ns = w->deadline_ns;
+        break;
+    case DF_WIRE_ANSWERED:
+        df_wire_fill(w);
+        finish_call(t, w);
+        break;
+    case DF_WIRE_STALE:
+        send_anew(t, w);
+        break;
+    case DF_WIRE_BROKEN:
+        break_off(t, w, &(struct df_wire_failure){.result = w->result});
+        break;
+    }
+}
+
+static void on_ready(void *owner, bool peer_closed)
+{
+    struct df_wire *w = owner;
+    struct client_thread *t = w->opt->arg;
+
+    if (w->state == DF_WIRE_EXCHANGING)
+        take_step(t, w, df_wire_go_on(w, peer_closed));
+    else if (w->state == DF_WIRE_IDLE && (peer_closed || df_wire_has_unasked(w)))
+        end_rest(t, w);
+}
+
+static void end_late(struct client_thread *t)
+{
+    int64_t now_ns = df_boot_ns(df_clock_real());
+
+    if (now_ns < t->due_ns)
+        return;
+    t->due_ns = INT64_MAX;
+    for (size_t i = 0; i < t->wire_count; i++) {
+        struct df_wire *w = t->wires[i];
+        if (w->state != DF_WIRE_EXCHANGING)
+            continue;
+        if (w->deadline_ns <= now_ns)
+            break_off(t, w, &(struct df_wire_failure){.timed_out = true});
+        else if (w->deadline_ns < t->due_ns)
+            t->due_ns = w->deadline_ns;
+    }
 }
 
 /* --- the lines, under the lock --- */
@@ -242,7 +403,7 @@ static void start_calls(struct df_http_client *c) DF_REQUIRES(c->lock)
 {
     struct df_call *call;
 
-    while (c->in_flight < c->transfer_max && (call = df_lines_next(&c->lines))) {
+    while (c->in_flight < c->wire_max && (call = df_lines_next(&c->lines))) {
         struct client_thread *t = thread_of(c, call);
         c->in_flight++;
         df_list_add(&t->started, &call->link);
@@ -280,38 +441,22 @@ static void wake_all(struct df_http_client *c) DF_REQUIRES(c->lock)
 
 /* --- the beginning of a call --- */
 
-static struct df_transfer *idle_transfer(struct client_thread *t)
+static void begin_call(struct client_thread *t, struct df_call *call)
 {
-    if (t->idle_count > 0)
-        return t->idle[--t->idle_count];
-    assert(t->transfer_count < t->client->transfer_max);
-    struct df_transfer *tr = df_transfer_new(&t->transfer_options);
-    if (!tr)
-        df_oom();
-    t->transfers[t->transfer_count++] = tr;
-    return tr;
-}
-
-static void begin_call(struct client_thread *t, struct df_call *call, int64_t now_ns)
-{
-    struct df_transfer *tr = idle_transfer(t);
-    struct df_err err = DF_ERR_INIT;
-    int64_t left_ms = (call->deadline_ns - now_ns + 999999) / 1000000;
-    enum df_code code = df_transfer_begin(tr, call, left_ms > 0 ? left_ms : 1, &err);
-
-    if (code == DF_OK) {
-        CURLMcode m = curl_multi_add_handle(t->sockets.multi, df_transfer_easy(tr));
-        if (m != CURLM_OK)
-            code = df_err_set(&err, DF_E_NET, "libcurl: %s", curl_multi_strerror(m));
-    }
-    if (code == DF_OK) {
-        df_metric_add(t->client->active, 1);
+    if (df_call_is_cut(call)) {
+        struct df_err err = DF_ERR_INIT;
+        (void)df_err_set(&err, DF_E_CANCELLED, CUT_OFF);
+        leave_place(t, call);
+        fail_call(t, call, &err);
         return;
     }
-    leave_place(t, call);
-    fail_call(t, call, &err);
-    df_transfer_recycle(tr);
-    t->idle[t->idle_count++] = tr;
+    struct df_wire *w = find_idle(t, call);
+
+    df_metric_add(t->client->active, 1);
+    if (w)
+        take_step(t, w, df_wire_begin(w, call));
+    else
+        dial(t, call);
 }
 
 /* --- a thread --- */
@@ -322,6 +467,7 @@ struct turn {
     struct df_list ended;
     int64_t wait_ms; /* it may sleep so long; 0: it has calls */
     bool stopping;
+    bool cuts;
     bool over; /* the thread is to end */
 };
 
@@ -342,7 +488,7 @@ static int64_t decide_wait(struct df_http_client *c, const struct client_thread 
 static void begin_turn(struct client_thread *t, struct turn *turn)
 {
     struct df_http_client *c = t->client;
-    int64_t now_ns = df_mono_ns(df_clock_real());
+    int64_t now_ns = df_boot_ns(df_clock_real());
 
     *turn = (struct turn){0};
     df_lock(&c->lock);
@@ -356,6 +502,8 @@ static void begin_turn(struct client_thread *t, struct turn *turn)
     df_list_move(&turn->started, &t->started);
     df_list_move(&turn->ended, &t->ended);
     turn->stopping = c->stopping;
+    turn->cuts = t->cuts;
+    t->cuts = false;
     turn->over = c->ending && c->calls == 0;
     if (turn->over)
         wake_all(c);
@@ -364,50 +512,68 @@ static void begin_turn(struct client_thread *t, struct turn *turn)
     t->sleeps = turn->wait_ms > 0;
     df_unlock(&c->lock);
 
+    close_old(t, now_ns);
     struct df_call *call;
     while ((call = DF_LIST_TAKE(&turn->ended, struct df_call, link))) {
         struct df_err err = call->err;
         fail_call(t, call, &err);
     }
     while (!turn->stopping && (call = DF_LIST_TAKE(&turn->started, struct df_call, link)))
-        begin_call(t, call, now_ns);
+        begin_call(t, call);
 }
 
+/* All of them if the client stops, else those that were given up. */
 static void cancel_calls(struct client_thread *t, struct turn *turn)
 {
     struct df_err err = DF_ERR_INIT;
     struct df_call *call;
 
-    (void)df_err_set(&err, DF_E_CANCELLED, STOPPED);
+    (void)df_err_set(&err, DF_E_CANCELLED, turn->stopping ? STOPPED : CUT_OFF);
     while ((call = DF_LIST_TAKE(&turn->started, struct df_call, link))) {
         leave_place(t, call);
         fail_call(t, call, &err);
     }
-    for (size_t i = 0; i < t->transfer_count; i++)
-        if (df_transfer_call(t->transfers[i]))
-            finish_transfer(t, t->transfers[i], CURLE_ABORTED_BY_CALLBACK, true);
+    for (size_t i = 0; i < t->wire_count; i++) {
+        struct df_wire *w = t->wires[i];
+        if (!w->call || (!turn->stopping && !df_call_is_cut(w->call)))
+            continue;
+        df_wire_fail(w, &(struct df_wire_failure){0}, "");
+        w->call->err = err;
+        w->call->code = err.code;
+        w->call->fault = DF_FAULT_OURS;
+        finish_call(t, w);
+    }
 }
 
-static void finish_transfers(struct client_thread *t)
+/* What came of dialling. */
+static void take_dialled(struct client_thread *t)
 {
     int left = 0;
     CURLMsg *msg;
 
-    while ((msg = curl_multi_info_read(t->sockets.multi, &left)))
-        if (msg->msg == CURLMSG_DONE)
-            finish_transfer(t, df_transfer_of(msg->easy_handle), msg->data.result, false);
+    while ((msg = curl_multi_info_read(t->sockets.multi, &left))) {
+        if (msg->msg != CURLMSG_DONE)
+            continue;
+        struct df_wire *w = df_wire_of(msg->easy_handle);
+        CURLcode result = msg->data.result;
+        if (df_wire_dials_on(w))
+            continue; /* the message is gone */
+        result = df_wire_connected(w, result);
+        if (result == CURLE_OK)
+            take_step(t, w, df_wire_begin(w, w->call));
+        else
+            break_off(t, w, &(struct df_wire_failure){.result = result});
+    }
 }
 
-/* A thread keeps its share of all connections open, and more while it uses more. */
-static void limit_connections(struct client_thread *t)
+/* How long the thread may wait for its sockets. */
+static int64_t wait_ms(const struct client_thread *t, int64_t ms)
 {
-    size_t busy = t->transfer_count - t->idle_count;
-    size_t share = t->client->transfer_max / t->client->thread_count;
-    size_t most = busy > share ? busy : share;
-
-    if (most != t->connections)
-        (void)curl_multi_setopt(t->sockets.multi, CURLMOPT_MAXCONNECTS, (long)most);
-    t->connections = most;
+    if (t->due_ns == INT64_MAX || ms == 0)
+        return ms;
+    int64_t left_ns = t->due_ns - df_boot_ns(df_clock_real());
+    int64_t left_ms = left_ns > 0 ? (left_ns + 999999) / 1000000 : 0;
+    return left_ms < ms ? left_ms : ms;
 }
 
 static void run_client(void *arg)
@@ -420,14 +586,14 @@ static void run_client(void *arg)
         begin_turn(t, &turn);
         if (turn.over)
             return;
-        if (turn.stopping) {
+        if (turn.stopping || turn.cuts) {
             cancel_calls(t, &turn);
             if (t->handed_back > 0)
                 continue;
         }
-        limit_connections(t);
-        df_sockets_run(&t->sockets, turn.wait_ms);
-        finish_transfers(t);
+        df_sockets_run(&t->sockets, wait_ms(t, turn.wait_ms));
+        take_dialled(t);
+        end_late(t);
     }
 }
 
@@ -441,9 +607,9 @@ void df_http_client_send(struct df_http_client *c, struct df_call *call)
 
     if (timeout_ms > TIMEOUT_MAX_MS)
         timeout_ms = TIMEOUT_MAX_MS;
-    call->sent_ns = df_mono_ns(df_clock_real());
+    call->sent_ns = df_boot_ns(df_clock_real());
     call->deadline_ns = call->sent_ns + timeout_ms * 1000000;
-    enum df_code code = df_transfer_check(call, &url, &err);
+    enum df_code code = df_call_check(call, &url, &err);
 
     df_lock(&c->lock);
     c->calls++;
@@ -462,20 +628,37 @@ void df_http_client_send(struct df_http_client *c, struct df_call *call)
     df_unlock(&c->lock);
 }
 
+void df_http_client_cut(struct df_http_client *c)
+{
+    struct df_call *call;
+
+    df_lock(&c->lock);
+    while ((call = df_lines_cut(&c->lines))) {
+        call->err = DF_ERR_INIT;
+        (void)df_err_set(&call->err, DF_E_CANCELLED, CUT_OFF);
+        end_call(thread_of(c, call), call);
+    }
+    for (size_t i = 0; i < c->thread_count; i++)
+        c->threads[i].cuts = true;
+    wake_all(c);
+    df_unlock(&c->lock);
+}
+
 static void release_client(struct df_http_client *c)
 {
     for (size_t i = 0; i < c->thread_count; i++) {
         struct client_thread *t = &c->threads[i];
-        for (size_t n = 0; n < t->transfer_count; n++)
-            df_transfer_free(t->transfers[n]);
-        free(t->transfers);
-        free(t->idle);
+        for (size_t n = 0; n < t->wire_count; n++)
+            df_wire_free(t->wires[n]);
+        free(t->wires);
+        free(t->spare);
         df_sockets_close(&t->sockets);
+        if (t->wire_options.share)
+            (void)curl_share_cleanup(t->wire_options.share);
     }
     df_lines_release(&c->lines);
     (void)pthread_cond_destroy(&c->became_empty);
     df_mutex_destroy(&c->lock);
-    free(c->ca_file);
     free(c->user_agent);
     free(c);
 }
@@ -490,12 +673,11 @@ static struct df_http_client *make_client(const struct df_http_client_options *o
     struct df_http_client *c = df_calloc(1, sizeof(*c));
     int64_t in_flight = or_default(opt->max_in_flight, 256);
 
-    c->transfer_max = (size_t)(in_flight < IN_FLIGHT_MAX ? in_flight : IN_FLIGHT_MAX);
-    df_lines_init(&c->lines, c->transfer_max, (size_t)or_default(opt->max_per_destination, 64));
+    c->wire_max = (size_t)(in_flight < IN_FLIGHT_MAX ? in_flight : IN_FLIGHT_MAX);
+    df_lines_init(&c->lines, c->wire_max, (size_t)or_default(opt->max_per_destination, 64));
     c->looks_ns = INT64_MAX;
     df_mutex_init(&c->lock);
     df_cond_init(&c->became_empty);
-    c->ca_file = df_strdup(df_str_c(opt->ca_file));
     c->user_agent = df_strdup(df_str_c(opt->user_agent ? opt->user_agent : "DataFlow"));
     for (size_t i = 0; i < OUT_COUNT; i++)
         c->requests[i] = df_metric_get(&requests_family, &outcome_names[i]);
@@ -509,18 +691,22 @@ static bool make_thread(struct df_http_client *c, const struct df_http_client_op
     struct client_thread *t = &c->threads[c->thread_count++];
 
     t->client = c;
-    t->transfers = df_calloc(c->transfer_max, sizeof(struct df_transfer *));
-    t->idle = df_calloc(c->transfer_max, sizeof(struct df_transfer *));
-    t->transfer_options = (struct df_transfer_options){
+    t->wires = df_calloc(c->wire_max, sizeof(struct df_wire *));
+    t->spare = df_calloc(c->wire_max, sizeof(struct df_wire *));
+    t->due_ns = INT64_MAX;
+    t->wire_options = (struct df_wire_options){
         .connect_timeout_ms = (long)or_default(opt->connect_timeout_ms, 5000),
-        .ca_file = c->ca_file,
         .user_agent = c->user_agent,
-        .http2 = opt->http2,
         .clock = opt->clock ? opt->clock : df_clock_real(),
         .sockets = &t->sockets,
+        .share = curl_share_init(), /* one thread uses it: it needs no locks */
+        .arg = t,
     };
-    return df_sockets_open(&t->sockets) && curl_multi_setopt(t->sockets.multi, CURLMOPT_PIPELINING,
-                                                             (long)CURLPIPE_MULTIPLEX) == CURLM_OK;
+    if (!df_sockets_open(&t->sockets))
+        return false;
+    t->sockets.on_ready = on_ready;
+    return t->wire_options.share && curl_share_setopt(t->wire_options.share, CURLSHOPT_SHARE,
+                                                      CURL_LOCK_DATA_SSL_SESSION) == CURLSHE_OK;
 }
 
 enum df_code df_http_client_new(const struct df_http_client_options *opt,
@@ -529,12 +715,6 @@ enum df_code df_http_client_new(const struct df_http_client_options *opt,
     (void)pthread_once(&once, init_once);
     if (global_result != CURLE_OK)
         return df_err_set(err, DF_E_INTERNAL, "libcurl: %s", curl_easy_strerror(global_result));
-    if (opt->ca_file && access(opt->ca_file, R_OK) != 0) {
-        (void)df_err_errno(err, "%s", opt->ca_file);
-        if (err)
-            err->code = DF_E_CONFIG;
-        return DF_E_CONFIG;
-    }
 
     struct df_http_client *c = make_client(opt);
     int64_t threads = or_default(opt->threads, 1);

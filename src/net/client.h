@@ -1,5 +1,5 @@
 /*
- * The HTTP client: libcurl's multi interface, connections kept alive and shared. Calls are handed
+ * The HTTP client: connections that libcurl dials, kept alive and shared. Calls are handed
  * over from any thread; thousands may wait. The client's threads divide the destinations among
  * them: all calls to one destination are made, and end, on the same thread.
  *
@@ -13,17 +13,17 @@
  * address and be dialled at another. A kept-alive connection is checked again before it is used.
  *
  * Redirects are never followed. Only http and https are allowed, TLS 1.2 or later, with verified
- * certificates. Proxies and credentials of the environment (http_proxy, .netrc) are not used.
+ * certificates; security.h says whom it trusts. Proxies and credentials of the environment
+ * (http_proxy, .netrc) are not used. With a proxy that is configured, a name is still looked up and
+ * checked here unless the call allows private targets, and the proxy is told the address.
  *
  * A connection that was kept alive may turn out to be closed only when the request has been
- * written. libcurl then repeats the request on a new connection; this client allows that only for
+ * written. The request is then repeated on a new connection, but only if it is one of the
  * requests that are safe to repeat (GET, HEAD, PUT, DELETE, OPTIONS, or an Idempotency-Key). Other
  * requests fail with DF_E_NET.
  *
- * HTTP/2 is offered to TLS peers only when `http2` is set, and only for requests that are safe to
- * repeat: libcurl 7.88 resets streams that have ended, some peers close the connection after a
- * thousand resets, and libcurl then repeats the requests in flight. HTTP/1.1 was also measured
- * faster.
+ * HTTP/1.1 alone: with connections kept alive it was measured faster than HTTP/2, which in libcurl
+ * 7.88 also repeats requests when a peer ends a connection with streams in flight.
  */
 #ifndef DF_NET_CLIENT_H
 #define DF_NET_CLIENT_H
@@ -35,16 +35,16 @@
 #include "base/list.h"
 #include "base/str.h"
 
+#include <stdatomic.h>
+
 struct df_http_client;
 
 struct df_http_client_options {
-    int64_t threads;             /* 0: 1; at most 8 */
-    int64_t max_in_flight;       /* of all threads together; 0: 256 */
-    int64_t max_per_destination; /* for tenants, and again for operators; 0: 64 */
-    int64_t connect_timeout_ms;  /* 0: 5000 */
-    const char *ca_file;         /* NULL: the system's */
-    const char *user_agent;      /* NULL: "DataFlow" */
-    bool http2;
+    int64_t threads;              /* 0: 1; at most 8 */
+    int64_t max_in_flight;        /* of all threads together; 0: 256 */
+    int64_t max_per_destination;  /* for tenants, and again for operators; 0: 64 */
+    int64_t connect_timeout_ms;   /* 0: 5000 */
+    const char *user_agent;       /* NULL: "DataFlow" */
     const struct df_clock *clock; /* for dates in Retry-After; NULL: the real one */
 };
 
@@ -88,7 +88,8 @@ struct df_call {
                                    the answer is cut. NULL: not charged */
     bool of_tenant;             /* the owner is a tenant, not an operator */
     bool allow_private;
-    bool keep_headers; /* answer_headers is wanted */
+    bool keep_headers;      /* answer_headers is wanted */
+    const atomic_bool *cut; /* the caller gives the call up; see df_http_client_cut. NULL: never */
     void (*done)(struct df_call *call);
     void *arg;
 
@@ -133,6 +134,10 @@ void df_http_client_free(struct df_http_client *c);
 
 /* Never fails: refusals arrive through `done`, on a thread of the client. */
 void df_http_client_send(struct df_http_client *c, struct df_call *call);
+
+/* Ends the calls whose `cut` is set with DF_E_CANCELLED, soon, on their threads; those that are
+ * sent with it set end the same way. */
+void df_http_client_cut(struct df_http_client *c);
 
 /* Whether an address may be dialled without allow_private. Also used for checks at registration. */
 struct sockaddr;

@@ -77,6 +77,7 @@ static void *conn_new(struct df_http_server *s, struct MHD_Connection *mhd)
     c->fd = info ? info->connect_fd : -1;
     info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     name_peer(c, info ? info->client_addr : NULL);
+    df_tls_begin(c);
 
     df_lock(&s->lock);
     df_list_add_first(&s->conns, &c->link);
@@ -126,6 +127,7 @@ static void conn_free(struct df_conn *c)
     size_t before = atomic_fetch_sub(&s->open, 1);
     if (before == (size_t)s->opt.settings.max_connections)
         df_keeper_wake(s); /* it may have stopped accepting */
+    df_tls_end(c);
     df_buf_release(&c->req.body);
     df_arena_release(&c->req.arena);
     free(c);

@@ -10,6 +10,7 @@
  */
 #include "net/http_int.h"
 
+#include "base/personal.h"
 #include "base/uuid.h"
 #include "net/field.h"
 
@@ -169,11 +170,12 @@ enum df_code df_head_check(struct df_req *req, const char *method, const char *v
 
 /* --- who is asking ---------------------------------------------------------------------------- */
 
+/* One that is somebody's number or address is not taken: it would be stored, logged and sent on. */
 static void put_correlation(struct df_req *req, const struct df_clock *clock)
 {
     struct df_str in = req->correlation_in;
 
-    if (in.ptr && df_field_correlation_ok(in)) {
+    if (in.ptr && df_field_correlation_ok(in) && !df_text_is_personal(in)) {
         memcpy(req->correlation, in.ptr, in.len);
         req->correlation_len = in.len;
     } else {

@@ -83,16 +83,30 @@ struct df_http_options {
     unsigned absent; /* bits 1 << access of the routes to leave out */
     enum df_verdict (*authorize)(struct df_req *req, void *arg); /* may be NULL */
     void *arg;                                                   /* df_req_server_arg */
+    /* A server that listens: this one shares its socket instead of `listen`, and the caller stops
+     * the elder. Connections that neither has accepted wait, and are not refused. May be NULL. */
+    const struct df_http_server *elder;
 };
 
 /* Checks the form of `listen`: DF_E_CONFIG and the reason. Needs no network. */
 enum df_code df_http_check_address(const char *listen, struct df_err *err) DF_MUST_CHECK;
+/* Whether only this machine can connect to `listen`. */
+bool df_http_is_loopback(const char *listen);
 
 enum df_code df_http_start(const struct df_http_options *opt, struct df_http_server **ret,
                            struct df_err *err) DF_MUST_CHECK;
 /* "127.0.0.1:8080" as bound, for messages; borrowed. */
 const char *df_http_address(const struct df_http_server *s);
 size_t df_http_active(const struct df_http_server *s); /* requests in progress */
+
+/* Checks the files of tls_cert, tls_key and tls_client_ca. */
+enum df_code df_tls_check_files(const struct df_http_settings *s, struct df_err *err) DF_MUST_CHECK;
+/*
+ * Reads the files of tls_cert, tls_key and tls_client_ca again if they have changed (or `now`), for
+ * connections from now on; logs TlsReloaded or TlsReloadFailed. Call it every few seconds, by one
+ * thread at a time.
+ */
+void df_http_look_at_files(struct df_http_server *s, bool now);
 
 /* Stops accepting and tells keep-alive peers to close; requests in progress go on. */
 void df_http_drain(struct df_http_server *s);
@@ -154,6 +168,9 @@ struct df_log_ctx *df_req_log(struct df_req *req);
  * longer. */
 void df_req_set_user(struct df_req *req, void *user);
 void *df_req_user(const struct df_req *req);
+/* The same for an operator, who is no client. */
+void df_req_set_operator(struct df_req *req, const void *who);
+const void *df_req_operator(const struct df_req *req);
 /* A slot for the route's handlers, from the first on_data to on_end, which frees it. */
 void df_req_set_state(struct df_req *req, void *state);
 void *df_req_state(const struct df_req *req);

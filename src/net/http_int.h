@@ -26,6 +26,7 @@
 #include "net/http.h"
 #include "net/router.h"
 #include "net/target.h"
+#include "net/watch.h"
 
 #include <microhttpd.h>
 #include <netinet/in.h>
@@ -116,6 +117,7 @@ struct df_req {
     struct df_trace trace; /* of this request's own span */
     struct df_log_ctx log;
     void *user;
+    const void *operator_;
     void *state;
     int64_t started_ns;
 
@@ -144,9 +146,11 @@ struct df_conn {
     uint32_t body_request;
     int64_t body_ms; /* how long we have waited for that request's body */
 
-    bool linger;  /* the peer is still sending data that will not be read */
-    bool counted; /* counted against the limit of its address */
-    bool trusted; /* a trusted proxy: its requests name the caller */
+    bool linger;            /* the peer is still sending data that will not be read */
+    bool counted;           /* counted against the limit of its address */
+    bool trusted;           /* a trusted proxy: its requests name the caller */
+    bool certified;         /* it has shown a certificate, which was verified */
+    struct df_tls_set *tls; /* its credentials; NULL: plain */
     struct df_ip ip;
     char peer[DF_IP_TEXT];
     char network[DF_NETWORK_TEXT];
@@ -210,8 +214,11 @@ struct df_http_server {
     _Atomic int64_t refusal_told_ms;
     _Atomic size_t open; /* connections handed over and not yet closed */
 
+    struct df_watch tls_watch; /* of the thread that looks at the files */
+
     struct df_mutex lock;
     pthread_cond_t changed;
+    struct df_tls_set *tls DF_GUARDED_BY(lock); /* tls.c; NULL: plain */
     bool listening DF_GUARDED_BY(lock);
     struct df_list conns DF_GUARDED_BY(lock);
     struct df_map peers DF_GUARDED_BY(lock); /* struct df_peer_count of conn.c */
@@ -226,16 +233,16 @@ struct df_http_server {
 enum df_code df_listen_open(const char *address, int *ret_fd, char *ret_text, size_t text_size,
                             struct df_err *err) DF_MUST_CHECK;
 
-/* tls.c: both files, checked to belong together, as NUL-terminated PEM. The key is wiped when
- * freed. */
-struct df_tls_files {
-    char *cert;
-    char *key;
-    size_t key_len;
-};
-enum df_code df_tls_load(const char *cert_path, const char *key_path, struct df_tls_files *ret,
-                         struct df_err *err) DF_MUST_CHECK;
-void df_tls_release(struct df_tls_files *t);
+/* tls.c */
+enum df_code df_tls_open(struct df_http_server *s, struct df_err *err) DF_MUST_CHECK;
+void df_tls_close(struct df_http_server *s);
+/* Around each connection, on its thread: before the handshake, and when its session is gone. */
+void df_tls_begin(struct df_conn *c);
+void df_tls_end(struct df_conn *c);
+/* DF_E_CERTIFICATE_WANTED when the caller has none and needs one. */
+enum df_code df_tls_check_caller(struct df_req *req, struct df_err *err) DF_MUST_CHECK;
+/* When the certificate in use expires, in seconds since 1970; 0: there is none. */
+int64_t df_tls_expires_s(struct df_http_server *s);
 /* Sends on a connection whose thread is the caller's. False when not all of it went out. */
 bool df_conn_send(struct df_conn *c, struct df_str data);
 
@@ -291,6 +298,8 @@ struct df_route_series *df_route_series_new(size_t count);
 struct df_route_series *df_route_series_at(struct df_route_series *all, size_t index);
 void df_http_metrics_gauges(struct df_http_metrics *m, size_t connections, size_t in_flight,
                             size_t bytes_in_flight);
+/* Time left of the server's certificate. */
+void df_http_metrics_expiry(struct df_http_metrics *m, int64_t seconds);
 void df_http_metrics_served(struct df_http_metrics *m, struct df_route_series *series,
                             const char *route, enum df_method method, unsigned status,
                             double seconds);

@@ -10,13 +10,14 @@
 /* Families are never unregistered, so the servers with one prefix share one set. */
 struct df_http_metrics {
     char *prefix;
-    char names[6][64];
+    char names[7][64];
     struct df_metric_family requests;
     struct df_metric_family seconds;
     struct df_metric_family connections;
     struct df_metric_family in_flight;
     struct df_metric_family rejected;
     struct df_metric_family bytes_in_flight;
+    struct df_metric_family expiry; /* registered by the first server with TLS */
 };
 
 /*
@@ -101,6 +102,21 @@ void df_http_metrics_gauges(struct df_http_metrics *m, size_t connections, size_
     df_metric_set(df_metric_get(&m->connections, NULL), (double)connections);
     df_metric_set(df_metric_get(&m->in_flight, NULL), (double)in_flight);
     df_metric_set(df_metric_get(&m->bytes_in_flight, NULL), (double)bytes_in_flight);
+}
+
+void df_http_metrics_expiry(struct df_http_metrics *m, int64_t seconds)
+{
+    df_lock(&all_lock);
+    if (!m->expiry.name) {
+        snprintf(m->names[6], sizeof(m->names[6]), "%s_tls_expires_seconds", m->prefix);
+        m->expiry = (struct df_metric_family){
+            .name = m->names[6],
+            .help = "Until the server's certificate expires; negative: since.",
+            .type = DF_GAUGE};
+        df_metric_register(&m->expiry);
+    }
+    df_unlock(&all_lock);
+    df_metric_set(df_metric_get(&m->expiry, NULL), (double)seconds);
 }
 
 static struct df_metric *find_requests(struct df_http_metrics *m, const char *route,

@@ -1,6 +1,7 @@
 #include "net/lines.h"
 
 #include "base/mem.h"
+#include "net/call.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -331,6 +332,18 @@ struct df_call *df_lines_expired(struct df_lines *l, int64_t now_ns)
     struct df_call *call = l->heap[0];
     unlink_call(l, call->internal, call);
     return call;
+}
+
+struct df_call *df_lines_cut(struct df_lines *l)
+{
+    for (size_t i = 0; i < l->heap_count; i++) {
+        struct df_call *call = l->heap[i];
+        if (!df_call_is_cut(call))
+            continue;
+        unlink_call(l, call->internal, call);
+        return call;
+    }
+    return NULL;
 }
 
 int64_t df_lines_deadline_ns(const struct df_lines *l)

@@ -57,6 +57,8 @@ struct df_call *df_lines_expired(struct df_lines *l, int64_t now_ns);
 /* The earliest deadline of a waiting call; INT64_MAX when none waits. */
 int64_t df_lines_deadline_ns(const struct df_lines *l);
 
+/* Takes a waiting call that its caller has given up out of its line; NULL: there is none. */
+struct df_call *df_lines_cut(struct df_lines *l);
 /* df_url_destination of a call that was added and has not left, for messages. */
 const char *df_lines_destination(const struct df_call *call);
 /* Counts the destinations of such calls, in the order in which they were first seen. */

@@ -42,6 +42,13 @@ enum df_code df_http_check_address(const char *listen, struct df_err *err)
     return split_address(listen, host, sizeof(host), port, sizeof(port), err);
 }
 
+bool df_http_is_loopback(const char *listen)
+{
+    struct df_str s = df_str_c(listen);
+    const char *colon = s.len > 0 ? memrchr(s.ptr, ':', s.len) : NULL;
+    return colon && df_host_is_loopback(df_str_n(s.ptr, (size_t)(colon - s.ptr)));
+}
+
 static int try_listen(const struct addrinfo *a)
 {
     int on = 1;

@@ -1,33 +1,29 @@
 #include "net/probe.h"
 
 #include "base/clock.h"
-#include "net/url.h"
+#include "net/security.h"
 
 #include <curl/curl.h>
 
-static enum df_code connect_only(CURL *easy, const char *destination, int64_t timeout_ms,
-                                 struct df_err *err)
+static enum df_code connect_only(CURL *easy, const struct df_url *url, const char *destination,
+                                 int64_t timeout_ms, struct df_err *err)
 {
     char message[CURL_ERROR_SIZE] = "";
     unsigned bad = 0;
 
     bad |= curl_easy_setopt(easy, CURLOPT_URL, destination);
     bad |= curl_easy_setopt(easy, CURLOPT_CONNECT_ONLY, 1L);
-    bad |= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     bad |= curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, message);
-    bad |= curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    bad |= curl_easy_setopt(easy, CURLOPT_PROXY, "");
-    bad |= curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
     bad |= curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
-    bad |= curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    bad |= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
-    bad |= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
-    if (bad)
+    if (bad || !df_security_set_curl(easy))
         return df_err_set(err, DF_E_INTERNAL, "libcurl does not take its options");
+    /* A connection that nothing is sent on shows a proxy to be well, but not the peer behind it. */
+    if (df_security_set_route(easy, url))
+        (void)curl_easy_setopt(easy, CURLOPT_HTTPPROXYTUNNEL, 1L);
     CURLcode code = curl_easy_perform(easy);
     if (code == CURLE_OK)
         return DF_OK;
-    return df_err_set(err, DF_E_NET, "%s", *message ? message : curl_easy_strerror(code));
+    return df_security_curl_error(easy, (int)code, message, destination, err);
 }
 
 enum df_code df_net_probe(const char *url, int64_t timeout_ms, int64_t *ret_ms, struct df_err *err)
@@ -44,7 +40,7 @@ enum df_code df_net_probe(const char *url, int64_t timeout_ms, int64_t *ret_ms, 
     CURL *easy = curl_easy_init();
     if (!easy)
         return df_err_set(err, DF_E_INTERNAL, "libcurl cannot start");
-    code = connect_only(easy, destination, timeout_ms, err);
+    code = connect_only(easy, &parsed, destination, timeout_ms, err);
     curl_easy_cleanup(easy);
     *ret_ms = df_mono_ms(clock) - began_ms;
     return code;

@@ -186,6 +186,16 @@ void *df_req_user(const struct df_req *req)
     return req->user;
 }
 
+void df_req_set_operator(struct df_req *req, const void *who)
+{
+    req->operator_ = who;
+}
+
+const void *df_req_operator(const struct df_req *req)
+{
+    return req->operator_;
+}
+
 void df_req_set_state(struct df_req *req, void *state)
 {
     req->state = state;

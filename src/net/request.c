@@ -385,6 +385,8 @@ static enum MHD_Result on_head(struct df_req *req, const char *method, const cha
     if (rc == DF_OK && atomic_load_explicit(&s->shut, memory_order_relaxed))
         rc = shutting_down(&err);
     if (rc == DF_OK)
+        rc = df_tls_check_caller(req, &err);
+    if (rc == DF_OK)
         rc = find_route(req, &err);
     if (rc != DF_OK) {
         refuse_request(req, &err);

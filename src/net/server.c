@@ -4,15 +4,21 @@
 #include "base/metrics.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <gnutls/abstract.h>
+#include <gnutls/gnutls.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#define THREADS_MAX    8
-#define STACK_BYTES    ((size_t)256 * 1024)
-#define STOP_WAIT_MS   1000
-#define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:%SERVER_PRECEDENCE"
+#define THREADS_MAX  8
+#define STACK_BYTES  ((size_t)256 * 1024)
+#define STOP_WAIT_MS 1000
+/* Forward secrecy and authenticated encryption only. */
+#define TLS_PRIORITIES                                                                             \
+    "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2:-KX-ALL:+ECDHE-ECDSA:+ECDHE-RSA:-CIPHER-ALL:"      \
+    "+AES-256-GCM:+CHACHA20-POLY1305:+AES-128-GCM:-MAC-ALL:+AEAD:%SERVER_PRECEDENCE"
 
 static void default_i64(int64_t *v, int64_t def)
 {
@@ -73,18 +79,27 @@ static size_t keep_escapes(void *arg, struct MHD_Connection *mhd, char *text)
     return strlen(text);
 }
 
-static struct MHD_Daemon *start_daemon(struct df_http_server *s, const struct df_tls_files *tls)
+/* libmicrohttpd wants a certificate of its own or this; connections get theirs from tls.c. */
+static int no_certificate(gnutls_session_t session, const gnutls_datum_t *authorities, int count,
+                          const gnutls_pk_algorithm_t *algorithms, int algorithm_count,
+                          gnutls_pcert_st **ret, unsigned *ret_count, gnutls_privkey_t *ret_key)
+{
+    (void)session, (void)authorities, (void)count, (void)algorithms, (void)algorithm_count;
+    (void)ret, (void)ret_count, (void)ret_key;
+    return -1;
+}
+
+static struct MHD_Daemon *start_daemon(struct df_http_server *s, bool tls)
 {
     unsigned flags = MHD_USE_EPOLL | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ITC |
                      MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | MHD_USE_NO_LISTEN_SOCKET;
     struct MHD_OptionItem tls_items[] = {
-        {MHD_OPTION_HTTPS_MEM_CERT, 0, tls->cert},
-        {MHD_OPTION_HTTPS_MEM_KEY, 0, tls->key},
+        {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)(uintptr_t)no_certificate},
         {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_PRIORITIES},
         {MHD_OPTION_END, 0, NULL}};
     struct MHD_OptionItem no_items[] = {{MHD_OPTION_END, 0, NULL}};
 
-    if (tls->cert)
+    if (tls)
         flags |= MHD_USE_TLS;
     /* The logger comes first, so that errors of the other options are logged. The keeper enforces
      * limits. */
@@ -95,38 +110,31 @@ static struct MHD_Daemon *start_daemon(struct df_http_server *s, const struct df
         MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)s->opt.settings.max_connections + 64, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         s->opt.header_bytes + DF_HEADER_RESERVE, MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES,
-        MHD_OPTION_ARRAY, tls->cert ? tls_items : no_items, MHD_OPTION_END);
+        MHD_OPTION_ARRAY, tls ? tls_items : no_items, MHD_OPTION_END);
 }
 
 static enum df_code start_daemons(struct df_http_server *s, struct df_err *err)
 {
-    struct df_tls_files tls = {0};
-    enum df_code rc = DF_OK;
+    enum df_code rc = df_tls_open(s, err);
+    bool tls = s->opt.settings.tls_cert != NULL;
     sigset_t all;
     sigset_t before;
 
-    if (s->opt.settings.tls_cert || s->opt.settings.tls_key) {
-        rc = df_tls_load(s->opt.settings.tls_cert, s->opt.settings.tls_key, &tls, err);
-        if (rc == DF_OK && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
-            rc = df_err_set(err, DF_E_CONFIG, "libmicrohttpd was built without TLS");
-        if (rc != DF_OK)
-            goto out;
-    }
+    if (rc != DF_OK)
+        return rc;
     /* The main thread handles signals. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     MHD_set_panic_func(on_mhd_panic, NULL);
     s->daemons = df_calloc((size_t)s->opt.settings.threads, sizeof(void *));
     for (int64_t i = 0; rc == DF_OK && i < s->opt.settings.threads; i++) {
-        struct MHD_Daemon *d = start_daemon(s, &tls);
+        struct MHD_Daemon *d = start_daemon(s, tls);
         if (d)
             s->daemons[s->daemon_count++] = d;
         else
             rc = df_err_set(err, DF_E_IO, "the HTTP threads could not be started");
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-out:
-    df_tls_release(&tls);
     return rc;
 }
 
@@ -137,6 +145,17 @@ static void collect_gauges(void *arg)
     struct df_http_server *s = arg;
     df_http_metrics_gauges(s->metrics, atomic_load(&s->open), df_conn_active(s),
                            df_budget_used(s->budget));
+    int64_t expires_s = df_tls_expires_s(s);
+    if (expires_s > 0)
+        df_http_metrics_expiry(s->metrics, expires_s - df_wall_ms(s->opt.clock) / 1000);
+}
+
+static enum df_code share_address(struct df_http_server *s, const struct df_http_server *elder,
+                                  struct df_err *err)
+{
+    s->listen_fd = fcntl(elder->listen_fd, F_DUPFD_CLOEXEC, 0);
+    memcpy(s->address, elder->address, sizeof s->address);
+    return s->listen_fd < 0 ? df_err_errno(err, "cannot share the address %s", s->address) : DF_OK;
 }
 
 static enum df_code start_server(struct df_http_server *s, struct df_err *err)
@@ -149,7 +168,10 @@ static enum df_code start_server(struct df_http_server *s, struct df_err *err)
     s->series = df_route_series_new(df_router_count(s->router) + 1);
     if (s->opt.metrics_prefix)
         s->metrics = df_http_metrics_for(s->opt.metrics_prefix);
-    rc = df_listen_open(s->opt.settings.listen, &s->listen_fd, s->address, sizeof(s->address), err);
+    rc = s->opt.elder ? share_address(s, s->opt.elder, err)
+                      : df_listen_open(s->opt.settings.listen, &s->listen_fd, s->address,
+                                       sizeof(s->address), err);
+    s->opt.elder = NULL;
     if (rc == DF_OK)
         rc = start_daemons(s, err);
     s->listening = rc == DF_OK;
@@ -268,6 +290,7 @@ void df_http_stop(struct df_http_server *s)
     if (s->wake_fd >= 0)
         close(s->wake_fd);
     df_conn_release_table(s);
+    df_tls_close(s);
     df_router_free(s->router);
     df_proxies_release(&s->proxies);
     df_budget_free(s->budget);

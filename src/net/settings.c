@@ -61,4 +61,6 @@ void df_http_check_settings(const struct df_http_settings *s, struct df_buf *com
                     (long long)needed_mb);
     if (!s->tls_cert != !s->tls_key)
         df_buf_addz(complaints, "[server] tls_cert and tls_key: set both or none\n");
+    if (s->tls_client_ca && !s->tls_cert)
+        df_buf_addz(complaints, "[server] tls_client_ca: needs tls_cert and tls_key\n");
 }

@@ -18,6 +18,7 @@ struct df_http_settings {
     int64_t memory_budget_bytes;         /* of requests in flight; 0: 80 MiB */
     const char *tls_cert;                /* PEM files; both or none */
     const char *tls_key;
+    const char *tls_client_ca; /* PEM; callers need a certificate of these authorities */
     bool access_log;
 };
 

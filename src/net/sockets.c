@@ -1,7 +1,7 @@
 /*
- * libcurl takes a socket out of the set when a call ends, and puts it back for the next call on the
- * same connection. Two system calls for each call are saved by leaving a socket that waits for
- * input in the epoll set. If the peer closes the idle connection meanwhile, the event takes it out.
+ * libcurl hears of a socket while it dials. Once the connection stands its owner adopts the socket,
+ * which then stays in the epoll set, edge-triggered, until it is closed: calls on it need no
+ * epoll_ctl.
  *
  * What must not go wrong is that a descriptor is closed, its number is given to another socket, and
  * the table still says that the number is in the set. Closing takes a descriptor out of the set
@@ -44,6 +44,7 @@ struct df_socket {
     uint8_t wanted;  /* by libcurl: EPOLLIN, EPOLLOUT */
     uint8_t in_set;  /* what the epoll set has; 0: it is not in it */
     bool is_dialled; /* df_sockets_hang_up will tell of its end */
+    void *owner;     /* NULL: libcurl */
 };
 
 static struct df_socket *find_socket(struct df_sockets *s, int fd)
@@ -91,6 +92,8 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *set, void 
 
     (void)easy;
     (void)data;
+    if (e->owner)
+        return 0; /* about to be closed */
     e->wanted = 0;
     if (what == CURL_POLL_IN || what == CURL_POLL_INOUT)
         e->wanted |= EPOLLIN;
@@ -115,7 +118,7 @@ static int set_timer(CURLM *multi, long ms, void *set)
     (void)multi;
     s->due_ns = ms < 0    ? INT64_MAX
                 : ms == 0 ? 0
-                          : df_mono_ns(df_clock_real()) + (int64_t)ms * 1000000;
+                          : df_boot_ns(df_clock_real()) + (int64_t)ms * 1000000;
     return 0;
 }
 
@@ -128,6 +131,7 @@ int df_sockets_dial(struct df_sockets *s, int family, int type, int protocol)
     struct df_socket *e = find_socket(s, fd);
     e->number++;
     e->in_set = 0;
+    e->owner = NULL;
     e->is_dialled = true;
     if (e->wanted)
         put_in(s, e, fd);
@@ -140,6 +144,20 @@ int df_sockets_hang_up(void *set, curl_socket_t fd)
 
     *e = (struct df_socket){.number = e->number + 1};
     return close(fd);
+}
+
+void df_sockets_adopt(struct df_sockets *s, int fd, void *owner)
+{
+    struct df_socket *e = find_socket(s, fd);
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+                                .data.u64 = (uint64_t)e->number << 32 | (uint32_t)fd};
+
+    e->owner = owner;
+    int failed = epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+    if (failed && errno == EEXIST)
+        failed = epoll_ctl(s->epoll_fd, EPOLL_CTL_MOD, fd, &event);
+    if (failed)
+        df_log_error("HttpClientFailed", "epoll_ctl: %s", strerrordesc_np(errno));
 }
 
 /* --- the set --- */
@@ -215,8 +233,12 @@ static void take_event(struct df_sockets *s, const struct epoll_event *event)
     struct df_socket *e = find_socket(s, fd);
     if (e->number != (uint32_t)(event->data.u64 >> 32))
         return; /* closed meanwhile */
+    if (e->owner) {
+        s->on_ready(e->owner, event->events & (EPOLLRDHUP | EPOLLERR | EPOLLHUP));
+        return;
+    }
     if (!e->wanted) {
-        take_out(s, e, fd); /* an idle connection: libcurl looks at it before it is used again */
+        take_out(s, e, fd);
         return;
     }
     act(s, fd,
@@ -229,7 +251,7 @@ static int64_t run_timer(struct df_sockets *s, int64_t wait_ms)
 {
     if (s->due_ns == INT64_MAX)
         return wait_ms;
-    int64_t left_ns = s->due_ns > 0 ? s->due_ns - df_mono_ns(df_clock_real()) : 0;
+    int64_t left_ns = s->due_ns > 0 ? s->due_ns - df_boot_ns(df_clock_real()) : 0;
     if (left_ns > 0) {
         int64_t left_ms = (left_ns + 999999) / 1000000;
         return left_ms < wait_ms ? left_ms : wait_ms;

@@ -19,14 +19,16 @@ struct df_sockets {
     CURLM *multi;
     int epoll_fd;
     int wake_fd;
-    int64_t due_ns;          /* libcurl's timer; INT64_MAX: none */
-    bool lost_attempt;       /* an attempt to connect is over, and another address may be next */
+    int64_t due_ns;    /* libcurl's timer; INT64_MAX: none */
+    bool lost_attempt; /* an attempt to connect is over, and another address may be next */
+    /* A socket that was adopted is ready: it can be read or written, or the peer has closed it. */
+    void (*on_ready)(void *owner, bool peer_closed);
     struct df_socket *table; /* by descriptor */
     size_t table_size;
 };
 
-/* Makes a CURLM that reports to the set. False: errno says why; df_sockets_close is still to be
- * called. The struct must not move. */
+/* Makes a CURLM that reports to the set; on_ready is set afterwards. False: errno says why;
+ * df_sockets_close is still to be called. The struct must not move. */
 bool df_sockets_open(struct df_sockets *s);
 /* Closes the CURLM, which closes its connections. */
 void df_sockets_close(struct df_sockets *s);
@@ -41,5 +43,9 @@ void df_sockets_run(struct df_sockets *s, int64_t wait_ms);
  * curl_closesocket_callback, whose data is the set). -1: errno. */
 int df_sockets_dial(struct df_sockets *s, int family, int type, int protocol);
 int df_sockets_hang_up(void *set, curl_socket_t fd);
+
+/* From now on the owner, and not libcurl, hears of the socket: once for everything new, until
+ * libcurl closes it. */
+void df_sockets_adopt(struct df_sockets *s, int fd, void *owner);
 
 #endif

@@ -21,13 +21,16 @@
  * behind it. Chains are sent in rounds: the first of each, then the second of those whose first has
  * arrived. A failure ends its chain.
  */
+#include "privacy/mask.h"
 #include "relay/relay_private.h"
 #include "store/rows.h"
 
 #include <assert.h>
 #include <stdio.h>
 
-#define CHAIN_MS 5000 /* for the rounds of one transaction */
+#define AGAIN_MARGIN_MS 20 /* the time of a row that failed is the database's */
+
+#define CHAIN_MS        5000 /* for the rounds of one transaction */
 
 /* --- sending ---------------------------------------------------------------------------------- */
 
@@ -73,6 +76,20 @@ static bool may_be_sent(const struct relay_claimed *c)
     return c->due && c->fetched && c->outcome == RELAY_DEFERRED;
 }
 
+/* Whatever the destination quoted behind "HTTP 422: ". */
+static struct df_str mask_error(struct relay_worker *w, struct df_str error)
+{
+    const struct df_masker *m = w->relay->opt.masker;
+    struct df_str head, answer = df_str_trim(df_str_cut(error, ':', &head));
+
+    if (!m || answer.len == 0 || (answer.ptr[0] != '{' && answer.ptr[0] != '['))
+        return df_mask_note(error, SIZE_MAX, &w->arena);
+    head = df_mask_note(head, SIZE_MAX, &w->arena);
+    answer = df_mask_answer(m, answer, SIZE_MAX, &w->arena);
+    return df_arena_printf(&w->arena, DF_STR_FMT ": " DF_STR_FMT, DF_STR_ARG(head),
+                           DF_STR_ARG(answer));
+}
+
 static void dispatch_batch(struct relay_worker *w, struct relay_batch *b)
 {
     struct df_relay *r = w->relay;
@@ -94,6 +111,8 @@ static void dispatch_batch(struct relay_worker *w, struct relay_batch *b)
         int64_t arrived = relay_arrived(r);
         df_unlock(&r->lock);
         r->dispatcher->dispatch(w->sink, events, n, &w->arena);
+        for (size_t i = 0; i < n; i++)
+            events[i]->error = mask_error(w, events[i]->error);
         blamed = relay_judge_round(r, round, n, arrived) || blamed;
         size_t left = 0;
         for (size_t i = 0; i < n; i++) {
@@ -285,10 +304,13 @@ static void log_batch(struct df_relay *r, const struct relay_batch *b, bool has_
     };
     int64_t counts[RELAY_OUTCOMES] = {0};
     const struct relay_claimed *dead = NULL;
+    int64_t again_ms = INT64_MAX;
 
     for (size_t i = 0; i < b->count; i++) {
         const struct relay_claimed *c = &b->rows[i];
         counts[c->outcome]++;
+        if (c->outcome == RELAY_RETRY && c->delay_ms < again_ms)
+            again_ms = c->delay_ms;
         dead = c->outcome == RELAY_FAILED ? c : dead;
         if (c->outcome != RELAY_DEFERRED)
             df_metric_observe(r->duration, (double)c->e.duration_ms / 1e3);
@@ -301,6 +323,8 @@ static void log_batch(struct df_relay *r, const struct relay_batch *b, bool has_
     for (size_t i = 0; i < RELAY_OUTCOMES; i++)
         df_metric_add(r->attempts[i], (double)counts[i]);
     df_lock(&r->lock);
+    if (again_ms < INT64_MAX)
+        r->again_ms = df_mono_ms(r->opt.clock) + again_ms + AGAIN_MARGIN_MS;
     r->status.dispatched += counts[RELAY_PROCESSED];
     r->status.retried += counts[RELAY_RETRY] + counts[RELAY_HELD];
     if (dead)

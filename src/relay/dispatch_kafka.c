@@ -144,7 +144,8 @@ static void drop_producer(struct df_sink *s)
 
 static enum df_code ensure_producer(struct df_sink *s, struct df_err *err)
 {
-    const struct df_kafka_callbacks callbacks = {delivery_report, keep_problem, s};
+    const struct df_kafka_callbacks callbacks = {
+        .report = delivery_report, .problem = keep_problem, .opaque = s};
 
     if (s->rk)
         return DF_OK;

@@ -59,7 +59,7 @@ ORDER BY Documents;
 SELECT id, event_type || COALESCE(' ' || aggregate_type, '') || COALESCE(' ' || aggregate_id, '') AS Reference,
        CAST(NULL AS VARCHAR(500)) AS Target, status AS Status, attempts AS Attempts, created_at AS CreatedAt,
        CAST(NULL AS VARCHAR(30)) AS LastAttemptAt, processed_at AS SentAt, next_attempt_at AS DueAt, last_error AS LastError,
-       attempts AS Tries, CAST(NULL AS VARCHAR(30)) AS FirstFailedAt, CAST(NULL AS VARCHAR(500)) AS HeldFor
+       attempts AS Tries, CAST(NULL AS VARCHAR(30)) AS FirstFailedAt, CAST(NULL AS VARCHAR(500)) AS HeldFor, CAST(NULL AS VARCHAR(30)) AS DismissedAt
 FROM outbox_events AS c
 WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR c.status = CAST(:status AS VARCHAR(21)))
   AND (CAST(:given_up AS INT) = 0 OR c.status = 'FAILED')
@@ -72,7 +72,7 @@ LIMIT :limit OFFSET :offset;
 SELECT id, event_type + COALESCE(' ' + aggregate_type, '') + COALESCE(' ' + aggregate_id, '') AS Reference,
        CAST(NULL AS VARCHAR(500)) AS Target, status AS Status, attempts AS Attempts, created_at AS CreatedAt,
        CAST(NULL AS DATETIME2) AS LastAttemptAt, processed_at AS SentAt, next_attempt_at AS DueAt, last_error AS LastError,
-       attempts AS Tries, CAST(NULL AS DATETIME2) AS FirstFailedAt, CAST(NULL AS VARCHAR(500)) AS HeldFor
+       attempts AS Tries, CAST(NULL AS DATETIME2) AS FirstFailedAt, CAST(NULL AS VARCHAR(500)) AS HeldFor, CAST(NULL AS DATETIME2) AS DismissedAt
 FROM outbox_events AS c
 WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR c.status = CAST(:status AS VARCHAR(21)))
   AND (CAST(:given_up AS INT) = 0 OR c.status = 'FAILED')
@@ -102,7 +102,7 @@ WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR c.status = CAST(:status AS VARCHA
 SELECT id, event_type || COALESCE(' ' || aggregate_type, '') || COALESCE(' ' || aggregate_id, '') AS Reference,
        CAST(NULL AS VARCHAR(500)) AS Target, status AS Status, attempts AS Attempts, created_at AS CreatedAt,
        CAST(NULL AS VARCHAR(30)) AS LastAttemptAt, processed_at AS SentAt, next_attempt_at AS DueAt, last_error AS LastError,
-       attempts AS Tries, CAST(NULL AS VARCHAR(30)) AS FirstFailedAt, CAST(NULL AS VARCHAR(500)) AS HeldFor, payload AS Payload,
+       attempts AS Tries, CAST(NULL AS VARCHAR(30)) AS FirstFailedAt, CAST(NULL AS VARCHAR(500)) AS HeldFor, CAST(NULL AS VARCHAR(30)) AS DismissedAt, payload AS Payload,
        correlation_id AS CorrelationId, CAST(NULL AS INT) AS SentStatus, CAST(NULL AS BIGINT) AS SentMs
 FROM outbox_events
 WHERE id = :id;
@@ -110,7 +110,7 @@ WHERE id = :id;
 SELECT id, event_type + COALESCE(' ' + aggregate_type, '') + COALESCE(' ' + aggregate_id, '') AS Reference,
        CAST(NULL AS VARCHAR(500)) AS Target, status AS Status, attempts AS Attempts, created_at AS CreatedAt,
        CAST(NULL AS DATETIME2) AS LastAttemptAt, processed_at AS SentAt, next_attempt_at AS DueAt, last_error AS LastError,
-       attempts AS Tries, CAST(NULL AS DATETIME2) AS FirstFailedAt, CAST(NULL AS VARCHAR(500)) AS HeldFor, payload AS Payload,
+       attempts AS Tries, CAST(NULL AS DATETIME2) AS FirstFailedAt, CAST(NULL AS VARCHAR(500)) AS HeldFor, CAST(NULL AS DATETIME2) AS DismissedAt, payload AS Payload,
        correlation_id AS CorrelationId, CAST(NULL AS INT) AS SentStatus, CAST(NULL AS BIGINT) AS SentMs
 FROM outbox_events
 WHERE id = :id;
@@ -118,8 +118,8 @@ WHERE id = :id;
 -- A waiting row has no next_attempt_at, or one that is past; so have PENDING rows that others wrote.
 -- name: event_retry
 UPDATE outbox_events
-SET status = 'PENDING', attempts = 0, next_attempt_at = NULL
-WHERE id = :id AND status = 'FAILED';
+SET status = 'PENDING', attempts = 0, next_attempt_at = NULL, processed_at = NULL
+WHERE id = :id AND status IN ('FAILED', 'DISMISSED');
 
 -- name: event_retry_total
 SELECT COUNT(*) FROM outbox_events AS c
@@ -138,7 +138,7 @@ WHERE c.status = 'FAILED'
 -- row: channel_retried
 -- dialect: sqlite
 UPDATE outbox_events
-SET status = 'PENDING', attempts = 0, next_attempt_at = NULL
+SET status = 'PENDING', attempts = 0, next_attempt_at = NULL, processed_at = NULL
 WHERE id IN (SELECT c.id FROM outbox_events AS c
              WHERE c.status = 'FAILED'
   AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
@@ -148,7 +148,7 @@ WHERE id IN (SELECT c.id FROM outbox_events AS c
 RETURNING id AS Id;
 -- dialect: postgres
 UPDATE outbox_events
-SET status = 'PENDING', attempts = 0, next_attempt_at = NULL
+SET status = 'PENDING', attempts = 0, next_attempt_at = NULL, processed_at = NULL
 WHERE id = ANY(ARRAY(SELECT c.id FROM outbox_events AS c
                      WHERE c.status = 'FAILED'
   AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
@@ -158,7 +158,42 @@ WHERE id = ANY(ARRAY(SELECT c.id FROM outbox_events AS c
 RETURNING id AS Id;
 -- dialect: sqlserver
 UPDATE outbox_events
-SET status = 'PENDING', attempts = 0, next_attempt_at = NULL
+SET status = 'PENDING', attempts = 0, next_attempt_at = NULL, processed_at = NULL
+OUTPUT inserted.id AS Id
+WHERE id IN (SELECT TOP (:limit) c.id FROM outbox_events AS c WITH (UPDLOCK, READPAST, ROWLOCK)
+             WHERE c.status = 'FAILED'
+  AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
+  AND c.created_at >= :since AND c.created_at < :until
+             ORDER BY c.id)
+  AND status = 'FAILED';
+
+-- What a person wants no more of has a state of its own, which relays do not know: they count what is FAILED.
+-- name: event_dismiss
+UPDATE outbox_events SET status = 'DISMISSED', processed_at = :now WHERE id = :id AND status = 'FAILED';
+
+-- name: event_dismiss_some
+-- row: channel_retried
+-- dialect: sqlite
+UPDATE outbox_events SET status = 'DISMISSED', processed_at = :now
+WHERE id IN (SELECT c.id FROM outbox_events AS c
+             WHERE c.status = 'FAILED'
+  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+  AND c.created_at >= :since AND c.created_at < :until
+             LIMIT :limit)
+RETURNING id AS Id;
+-- dialect: postgres
+UPDATE outbox_events SET status = 'DISMISSED', processed_at = :now
+WHERE id = ANY(ARRAY(SELECT c.id FROM outbox_events AS c
+                     WHERE c.status = 'FAILED'
+  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+  AND c.created_at >= :since AND c.created_at < :until
+                     ORDER BY c.id LIMIT :limit FOR UPDATE OF c SKIP LOCKED))
+RETURNING id AS Id;
+-- dialect: sqlserver
+UPDATE outbox_events SET status = 'DISMISSED', processed_at = :now
 OUTPUT inserted.id AS Id
 WHERE id IN (SELECT TOP (:limit) c.id FROM outbox_events AS c WITH (UPDLOCK, READPAST, ROWLOCK)
              WHERE c.status = 'FAILED'

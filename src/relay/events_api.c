@@ -14,9 +14,11 @@
 #include "access/handler.h"
 #include "base/checksum.h"
 #include "base/metrics.h"
+#include "base/personal.h"
 #include "base/uuid.h"
 #include "delivery/delivery.h"
 #include "net/field.h"
+#include "privacy/subjects.h"
 #include "relay/events.h"
 #include "relay/events.sql.h"
 #include "store/rows.h"
@@ -57,6 +59,8 @@ struct call {
     struct df_str key;
     char checksum[DF_CHECKSUM_LEN + 1];
     struct df_rows rows;
+    struct df_subject_doc *people; /* of the events that name somebody */
+    size_t people_count;
     /* Results of the look-up of earlier rows. */
     bool found;
     bool same;
@@ -94,7 +98,7 @@ static void read_event(struct df_input *in, struct call *c, struct event *e)
     e->has_id = id.ptr;
     if (id.ptr && !df_uuid_parse(id, &e->id))
         df_input_error(in, "eventId", "must be a UUID");
-    if (!e->correlation_id.ptr)
+    if (!e->correlation_id.ptr || df_text_is_personal(e->correlation_id))
         e->correlation_id = df_req_correlation_id(c->w.req);
 }
 
@@ -245,6 +249,30 @@ static void make_rows(struct call *c)
             .idempotency_key = df_text(i == 0 ? c->key : DF_STR_NULL),
             .request_checksum =
                 df_text(i == 0 && c->key.ptr ? df_str_c(c->checksum) : DF_STR_NULL));
+    }
+}
+
+/* Whom the events name; they have their ids. */
+static void find_people(struct call *c)
+{
+    struct df_arena *a = df_req_arena(c->w.req);
+
+    c->people = DF_ARENA_ARRAY(a, struct df_subject_doc, c->count);
+    for (size_t i = 0; i < c->count; i++) {
+        const struct event *e = &c->events[i];
+        struct df_subject found[DF_SUBJECTS_MAX];
+        struct df_subjects s = {.keys = c->w.access->keys, .at = found, .max = DF_SUBJECTS_MAX};
+        df_subjects_add_json(&s, e->payload);
+        df_subjects_add_value(&s, e->aggregate_type, e->aggregate_id);
+        if (s.count == 0)
+            continue;
+        struct df_subject *kept = DF_ARENA_ARRAY(a, struct df_subject, s.count);
+        memcpy(kept, found, s.count * sizeof found[0]);
+        c->people[c->people_count++] = (struct df_subject_doc){.place = "event",
+                                                               .row = df_uuid_str(&e->id),
+                                                               .subjects = kept,
+                                                               .count = s.count,
+                                                               .is_new = true};
     }
 }
 
@@ -426,7 +454,9 @@ static bool read_call(struct df_work *w, struct df_input *in)
     if (c->key.ptr)
         df_checksum_of(df_req_body(w->req), c->checksum);
     make_rows(c);
-    if (c->count == 1) { /* one row is written together with those of other calls */
+    find_people(c);
+    if (c->count == 1 &&
+        c->people_count == 0) { /* one row is written together with those of other calls */
         w->job.query = c->rows.query;
         w->job.params = c->rows.params;
     }
@@ -435,7 +465,12 @@ static bool read_call(struct df_work *w, struct df_input *in)
 
 static enum df_code run_insert(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    return df_rows_run(db, &((struct call *)w)->rows, NULL, err);
+    const struct call *c = (struct call *)w;
+    enum df_code code = df_rows_run(db, &c->rows, NULL, err);
+
+    return code == DF_OK
+               ? df_subjects_write_all(db, c->people, c->people_count, df_req_arena(w->req), err)
+               : code;
 }
 
 static bool look_up_if_there(struct df_work *w, enum df_code code, const struct df_err *err)
@@ -483,6 +518,9 @@ struct df_channel df_events_channel(void (*wake)(const struct df_channel *c), co
         .given_up = &df_q_event_given_up,
         .retry_some = &df_q_event_retry_some,
         .retry_total = &df_q_event_retry_total,
+        .dismiss = &df_q_event_dismiss,
+        .dismiss_some = &df_q_event_dismiss_some,
+        .dismiss_total = &df_q_event_retry_total,
         .wake = wake,
         .arg = arg,
     };

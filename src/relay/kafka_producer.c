@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "net/security.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -108,6 +109,9 @@ static const struct {
     {"message.timeout.ms", "the key timeout_ms is the limit"},
     {"delivery.report.only.error", "without reports nothing would count as delivered"},
     {"log.queue", "the log is taken care of"},
+    {"group.id", "it is always dataflow"},
+    {"enable.auto.commit", "a message is acknowledged once it was tried"},
+    {"auto.offset.reset", "it is always earliest"},
 };
 
 static enum df_code set_option(rd_kafka_conf_t *conf, const char *name, const char *value,
@@ -159,6 +163,47 @@ static enum df_code set_properties(rd_kafka_conf_t *conf, const char *properties
     return code;
 }
 
+struct option {
+    const char *name;
+    const char *value;
+};
+
+static enum df_code set_list(rd_kafka_conf_t *conf, const struct option *list, struct df_err *err)
+{
+    enum df_code code = DF_OK;
+
+    for (; code == DF_OK && list->name; list++)
+        code = set_option(conf, list->name, list->value, err);
+    return code;
+}
+
+/* What producers and consumers share, then the properties, then what can't be changed by them. */
+static enum df_code set_client(rd_kafka_conf_t *conf, const struct df_sink_options *opt,
+                               const char *servers, const struct option *fixed, struct df_err *err)
+{
+    const struct option defaults[] = {
+        {"client.id", "dataflow"},
+        /* Notices soon that a broker is back. */
+        {"reconnect.backoff.max.ms", "1000"},
+        /* Finds a topic that was created meanwhile without waiting for minutes. */
+        {"topic.metadata.refresh.interval.ms", "10000"},
+        /* With security.protocol=ssl or sasl_ssl: the certificate must be the broker's. */
+        {"ssl.endpoint.identification.algorithm", "https"},
+        {NULL, NULL},
+    };
+    enum df_code code = set_list(conf, defaults, err);
+
+    if (code == DF_OK && df_security_ca_file())
+        code = set_option(conf, "ssl.ca.location", df_security_ca_file(), err);
+    if (code == DF_OK)
+        code = set_properties(conf, opt->properties, err);
+    if (code == DF_OK)
+        code = set_list(conf, fixed, err);
+    if (code == DF_OK && servers)
+        code = set_option(conf, "bootstrap.servers", servers, err);
+    return code;
+}
+
 static enum df_code set_options(rd_kafka_conf_t *conf, const struct df_sink_options *opt,
                                 const char *servers, struct df_err *err)
 {
@@ -168,37 +213,72 @@ static enum df_code set_options(rd_kafka_conf_t *conf, const struct df_sink_opti
     (void)snprintf(timeout, sizeof(timeout), "%" PRId64, opt->timeout_ms);
     (void)snprintf(propagation, sizeof(propagation), "%" PRId64,
                    half < PROPAGATION_MAX ? half : PROPAGATION_MAX);
-    const struct {
-        const char *name;
-        const char *value;
-    } defaults[] =
+    const struct option defaults[] =
         {
-            {"client.id", "dataflow"},
             /* The same partition for a key as the Java clients choose. */
             {"partitioner", "murmur2_random"},
-            /* Notices soon that a broker is back. */
-            {"reconnect.backoff.max.ms", "1000"},
             /* Reports a missing topic before the events' time is up. */
             {"topic.metadata.propagation.max.ms", propagation},
-            /* Finds a topic that was created meanwhile without waiting for minutes. */
-            {"topic.metadata.refresh.interval.ms", "10000"},
+            {NULL, NULL},
         },
-      fixed[] = {
-          {"enable.idempotence", "true"},
-          {"acks", "all"},
-          {"delivery.timeout.ms", timeout},
-      };
-    enum df_code code = DF_OK;
+                        fixed[] = {
+                            {"enable.idempotence", "true"},
+                            {"acks", "all"},
+                            {"delivery.timeout.ms", timeout},
+                            {NULL, NULL},
+                        };
+    enum df_code code = set_list(conf, defaults, err);
 
-    for (size_t i = 0; code == DF_OK && i < sizeof(defaults) / sizeof(defaults[0]); i++)
-        code = set_option(conf, defaults[i].name, defaults[i].value, err);
-    if (code == DF_OK)
-        code = set_properties(conf, opt->properties, err);
-    for (size_t i = 0; code == DF_OK && i < sizeof(fixed) / sizeof(fixed[0]); i++)
-        code = set_option(conf, fixed[i].name, fixed[i].value, err);
-    if (code == DF_OK && servers)
-        code = set_option(conf, "bootstrap.servers", servers, err);
-    return code;
+    return code == DF_OK ? set_client(conf, opt, servers, fixed, err) : code;
+}
+
+/* --- whether it is secure --- */
+
+static bool leaves_machine(const char *servers)
+{
+    for (struct df_str rest = df_str_c(servers); rest.ptr;) {
+        struct df_str server;
+        rest = df_str_cut(rest, ',', &server);
+        server = df_str_trim(server);
+        const char *colon = memrchr(server.ptr, ':', server.len);
+        if (!df_host_is_loopback(colon ? df_str_n(server.ptr, (size_t)(colon - server.ptr))
+                                       : server))
+            return true;
+    }
+    return false;
+}
+
+/* As librdkafka has it once the properties are set. */
+static bool option_is(const rd_kafka_conf_t *conf, const char *name, const char *value)
+{
+    char text[64];
+    size_t size = sizeof(text);
+    return rd_kafka_conf_get(conf, name, text, &size) == RD_KAFKA_CONF_OK &&
+           df_str_ieq(df_str_c(text), df_str_c(value));
+}
+
+const char *df_kafka_risk(const struct df_sink_options *opt)
+{
+    struct df_kafka_target target = {0};
+    const char *risk = NULL;
+
+    if (df_kafka_target_init(&target, opt, NULL) != DF_OK)
+        return NULL;
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    if (!leaves_machine(target.servers) || set_options(conf, opt, NULL, NULL) != DF_OK)
+        risk = NULL;
+    else if (!option_is(conf, "security.protocol", "ssl") &&
+             !option_is(conf, "security.protocol", "sasl_ssl"))
+        risk = "the brokers are not reached by TLS: write security.protocol=ssl or sasl_ssl into "
+               "properties";
+    else if (option_is(conf, "enable.ssl.certificate.verification", "false") ||
+             option_is(conf, "ssl.endpoint.identification.algorithm", "none"))
+        risk = "the brokers' certificates are not verified: leave "
+               "enable.ssl.certificate.verification and ssl.endpoint.identification.algorithm out "
+               "of properties";
+    rd_kafka_conf_destroy(conf);
+    df_kafka_target_release(&target);
+    return risk;
 }
 
 /* --- the producer --- */
@@ -240,4 +320,46 @@ enum df_code df_kafka_producer_new(const struct df_sink_options *opt, const char
     else
         *ret = rk;
     return code;
+}
+
+enum df_code df_kafka_consumer_new(const struct df_sink_options *opt, const char *servers,
+                                   const struct df_kafka_callbacks *callbacks, rd_kafka_t **ret,
+                                   struct df_err *err)
+{
+    static const struct option fixed[] = {
+        {"group.id", "dataflow"},
+        {"enable.auto.commit", "false"},
+        /* Stale messages do no harm; those that came before the group had its place would. */
+        {"auto.offset.reset", "earliest"},
+        {"fetch.wait.max.ms", "1000"},
+        {"fetch.error.backoff.ms", "50"},
+        /* A message has a few hundred bytes, and is taken alone. */
+        {"queued.min.messages", "1"},
+        {"queued.max.messages.kbytes", "1024"},
+        /* The end of the process waits so long at most for a commit that nobody answers. */
+        {"session.timeout.ms", "10000"},
+        {"socket.timeout.ms", "10000"},
+        {NULL, NULL},
+    };
+    char why[300] = "";
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    enum df_code code = set_client(conf, opt, servers, fixed, err);
+    rd_kafka_t *rk = NULL;
+
+    if (code == DF_OK) {
+        rd_kafka_conf_set_log_cb(conf, log_from_library);
+        rd_kafka_conf_set_opaque(conf, callbacks->opaque);
+        rd_kafka_conf_set_error_cb(conf, callbacks->problem);
+        rd_kafka_conf_set_rebalance_cb(conf, callbacks->rebalanced);
+        rk = rd_kafka_new(RD_KAFKA_CONSUMER, conf, why, sizeof(why));
+        if (!rk)
+            code = df_err_set(err, DF_E_CONFIG, "properties: %s", why);
+    }
+    if (!rk) {
+        rd_kafka_conf_destroy(conf);
+        return code;
+    }
+    (void)rd_kafka_poll_set_consumer(rk);
+    *ret = rk;
+    return DF_OK;
 }

@@ -1,6 +1,6 @@
 /*
  * librdkafka's producer as a relay needs it: idempotent, acknowledged by all replicas, with its log
- * in ours. Checks the configuration and makes a producer from it.
+ * in ours; and its consumer, as a queue needs it. Checks the configuration and makes one from it.
  */
 #ifndef DF_RELAY_KAFKA_PRODUCER_H
 #define DF_RELAY_KAFKA_PRODUCER_H
@@ -25,6 +25,9 @@ struct df_kafka_callbacks {
     void (*report)(rd_kafka_t *rk, const rd_kafka_message_t *m, void *opaque);
     void (*problem)(rd_kafka_t *rk, int err, const char *reason, void *opaque);
     void *opaque;
+    /* Of a consumer. */
+    void (*rebalanced)(rd_kafka_t *rk, rd_kafka_resp_err_t err,
+                       rd_kafka_topic_partition_list_t *parts, void *opaque);
 };
 
 /*
@@ -35,6 +38,16 @@ struct df_kafka_callbacks {
 enum df_code df_kafka_producer_new(const struct df_sink_options *opt, const char *servers,
                                    const struct df_kafka_callbacks *callbacks, rd_kafka_t **ret,
                                    struct df_err *err) DF_MUST_CHECK;
+
+/* A consumer of the group `dataflow`, which commits when it is told to. Callbacks run in
+ * rd_kafka_consumer_poll() and rd_kafka_consumer_close() only. */
+enum df_code df_kafka_consumer_new(const struct df_sink_options *opt, const char *servers,
+                                   const struct df_kafka_callbacks *callbacks, rd_kafka_t **ret,
+                                   struct df_err *err) DF_MUST_CHECK;
+
+/* What makes the connection insecure, and what to write instead; NULL: nothing, or the brokers are
+ * on this machine. */
+const char *df_kafka_risk(const struct df_sink_options *opt);
 
 /* Whether Kafka takes this as the name of a topic. */
 bool df_kafka_topic_valid(struct df_str name);

@@ -1,6 +1,7 @@
 #include "relay/probe.h"
 
 #include "base/clock.h"
+#include "net/url.h"
 #include "relay/kafka_producer.h"
 #include "relay/rabbitmq_link.h"
 #include "relay/relay.h"
@@ -60,4 +61,33 @@ enum df_code df_relay_probe(const struct df_relay_settings *s, int64_t timeout_m
     if (goes_to(s, &df_dispatch_kafka))
         return probe_kafka(&opt, timeout_ms, err);
     return DF_OK;
+}
+
+static bool is_clear_url(const char *target)
+{
+    struct df_url u;
+    return df_url_parse(df_str_c(target), &u, NULL) == DF_OK && !u.tls &&
+           !df_host_is_loopback(u.host);
+}
+
+static bool is_clear_rabbitmq(const struct df_sink_options *opt)
+{
+    struct df_rabbit_link link;
+    if (df_rabbit_link_init(&link, opt, NULL) != DF_OK)
+        return false;
+    bool clear = !link.info.ssl && !df_host_is_loopback(df_str_c(link.info.host));
+    df_rabbit_link_release(&link);
+    return clear;
+}
+
+const char *df_relay_risk(const struct df_relay_settings *s)
+{
+    struct df_sink_options opt;
+
+    df_relay_sink_options(s, &opt);
+    if (goes_to(s, &df_dispatch_http) && is_clear_url(s->target))
+        return "is an http:// URL: write https://";
+    if (goes_to(s, &df_dispatch_rabbitmq) && is_clear_rabbitmq(&opt))
+        return "is an amqp:// URL: write amqps://";
+    return goes_to(s, &df_dispatch_kafka) ? df_kafka_risk(&opt) : NULL;
 }

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "net/security.h"
 
 #include <amqp_ssl_socket.h>
 #include <amqp_tcp_socket.h>
@@ -59,8 +60,8 @@ enum df_code df_rabbit_link_init(struct df_rabbit_link *l, const struct df_sink_
 {
     struct df_str target = df_str_c(opt->target ? opt->target : "");
 
-    *l =
-        (struct df_rabbit_link){.relay = opt->relay, .clock = opt->clock, .opt = opt, .slash = "/"};
+    *l = (struct df_rabbit_link){
+        .relay = opt->relay, .clock = opt->clock, .opt = opt, .slash = "/", .wake_fd = -1};
     l->url = df_strdup(target);
     l->url_len = target.len;
     if (amqp_parse_url(l->url, &l->info) != AMQP_STATUS_OK || !*l->info.host ||
@@ -210,9 +211,9 @@ static bool verify_host(SSL_CTX *ctx, const char *host)
     X509_VERIFY_PARAM *param = SSL_CTX_get0_param(ctx);
 
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, note_verification);
-    return SSL_CTX_set_default_verify_paths(ctx) == 1 &&
-           (X509_VERIFY_PARAM_set1_ip_asc(param, host) == 1 ||
-            X509_VERIFY_PARAM_set1_host(param, host, 0) == 1);
+    df_security_set_ctx(ctx);
+    return X509_VERIFY_PARAM_set1_ip_asc(param, host) == 1 ||
+           X509_VERIFY_PARAM_set1_host(param, host, 0) == 1;
 }
 
 static enum df_code open_tls(struct df_rabbit_link *l, int64_t deadline_ms, struct df_err *err)
@@ -238,8 +239,8 @@ static enum df_code open_tls(struct df_rabbit_link *l, int64_t deadline_ms, stru
             return code;
         (void)close(fd);
     }
-    return df_err_set(err, DF_E_NET_TLS, "cannot reach %s: %s", l->place,
-                      verify_problem != X509_V_OK ? X509_verify_cert_error_string(verify_problem)
+    return df_err_set(err, DF_E_NET_TLS, "cannot reach %s: TLS: %s", l->place,
+                      verify_problem != X509_V_OK ? df_security_verify_text(verify_problem)
                                                   : amqp_error_string2(status));
 }
 
@@ -261,11 +262,23 @@ static enum df_code login_refused(const struct df_rabbit_link *l, amqp_rpc_reply
     return df_err_set(err, DF_E_NET, "%s refuses: %s", l->place, words);
 }
 
-static amqp_table_entry_t text_entry(const char *name, const char *value)
+amqp_table_entry_t df_rabbit_text(const char *name, const char *value)
 {
     return (amqp_table_entry_t){
         .key = amqp_cstring_bytes(name),
         .value = {.kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_cstring_bytes(value)}};
+}
+
+amqp_table_entry_t df_rabbit_number(const char *name, int32_t value)
+{
+    return (amqp_table_entry_t){.key = amqp_cstring_bytes(name),
+                                .value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = value}};
+}
+
+static amqp_table_entry_t yes_entry(const char *name)
+{
+    return (amqp_table_entry_t){.key = amqp_cstring_bytes(name),
+                                .value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1}};
 }
 
 static enum df_code log_in(struct df_rabbit_link *l, int64_t deadline_ms, struct df_err *err)
@@ -273,15 +286,14 @@ static enum df_code log_in(struct df_rabbit_link *l, int64_t deadline_ms, struct
     struct timeval left = left_time(l, deadline_ms);
     char name[128];
     (void)snprintf(name, sizeof(name), "dataflow relay %.100s", l->relay);
-    amqp_table_entry_t capability = {
-        .key = amqp_cstring_bytes("connection.blocked"),
-        .value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1}};
+    amqp_table_entry_t capabilities[] = {yes_entry("connection.blocked"),
+                                         yes_entry("consumer_cancel_notify")};
     amqp_table_entry_t entries[] = {
-        text_entry("product", "DataFlow"),
-        text_entry("version", DF_VERSION),
-        text_entry("connection_name", name),
+        df_rabbit_text("product", "DataFlow"),
+        df_rabbit_text("version", DF_VERSION),
+        df_rabbit_text("connection_name", name),
         {.key = amqp_cstring_bytes("capabilities"),
-         .value = {.kind = AMQP_FIELD_KIND_TABLE, .value.table = {1, &capability}}},
+         .value = {.kind = AMQP_FIELD_KIND_TABLE, .value.table = {2, capabilities}}},
     };
     amqp_table_t properties = {sizeof(entries) / sizeof(entries[0]), entries};
 
@@ -326,17 +338,24 @@ static enum df_code open_channel(struct df_rabbit_link *l, int64_t deadline_ms, 
     (void)amqp_set_rpc_timeout(l->conn, &left);
     if (amqp_channel_open(l->conn, DF_RABBIT_CHANNEL))
         (void)amqp_confirm_select(l->conn, DF_RABBIT_CHANNEL);
-    amqp_rpc_reply_t reply = amqp_get_rpc_reply(l->conn);
-    if (reply.reply_type != AMQP_RESPONSE_NORMAL) {
-        enum df_code code = login_refused(l, reply, err);
-        df_rabbit_link_lost(l, err->detail);
-        return code;
-    }
-    amqp_maybe_release_buffers(l->conn);
-    l->channel_open = true;
+    enum df_code code = df_rabbit_link_answered(l, err);
+    l->channel_open = code == DF_OK;
     l->tag = 0;
-    l->sent_ms = df_mono_ms(l->clock);
-    return DF_OK;
+    return code;
+}
+
+enum df_code df_rabbit_link_answered(struct df_rabbit_link *l, struct df_err *err)
+{
+    amqp_rpc_reply_t reply = amqp_get_rpc_reply(l->conn);
+
+    if (reply.reply_type == AMQP_RESPONSE_NORMAL) {
+        amqp_maybe_release_buffers(l->conn);
+        l->sent_ms = df_mono_ms(l->clock);
+        return DF_OK;
+    }
+    enum df_code code = login_refused(l, reply, err);
+    df_rabbit_link_lost(l, err->detail);
+    return code;
 }
 
 /* --- frames --- */
@@ -426,14 +445,15 @@ enum df_code df_rabbit_link_wait(struct df_rabbit_link *l, size_t len, int64_t d
         return DF_OK;
     for (;;) {
         int left = left_ms(l, deadline_ms);
-        struct pollfd p = {.fd = amqp_get_sockfd(l->conn),
-                           .events = (short)(POLLIN | (len > 0 ? POLLOUT : 0))};
-        bool any = false;
-        int n = poll(&p, 1, read_already ? 0 : left < SLICE_MS ? left : SLICE_MS);
+        struct pollfd p[2] = {
+            {.fd = amqp_get_sockfd(l->conn), .events = (short)(POLLIN | (len > 0 ? POLLOUT : 0))},
+            {.fd = len > 0 ? -1 : l->wake_fd, .events = POLLIN}};
+        int n = poll(p, 2, read_already ? 0 : left < SLICE_MS ? left : SLICE_MS);
         if (n < 0 && errno != EINTR)
             return connection_lost(l, AMQP_STATUS_SOCKET_ERROR, err);
-        bool room = n > 0 && p.revents & POLLOUT;
-        if (read_already || n <= 0 || p.revents & ~POLLOUT) {
+        bool room = n > 0 && p[0].revents & POLLOUT;
+        bool any = n > 0 && p[1].revents;
+        if (read_already || n <= 0 || p[0].revents & ~POLLOUT) {
             enum df_code code = take_frames(l, fn, arg, &any, err);
             if (code != DF_OK)
                 return code;

@@ -36,6 +36,7 @@ struct df_rabbit_link {
     char blocked_why[160];
     size_t room_bytes; /* that the socket takes without blocking */
     int64_t sent_ms;   /* monotonic: when something last went out */
+    int wake_fd;       /* readable: df_rabbit_link_wait() with len 0 returns; -1: none */
 };
 
 /* DF_E_CONFIG says what is wrong with the URL, without repeating it. */
@@ -58,9 +59,10 @@ typedef void df_rabbit_frame_fn(void *arg, const amqp_frame_t *f);
 
 /*
  * Waits until a frame of len bytes can be sent without blocking (len > 0), or until something has
- * come in (len 0). Frames that come in are handed to fn, and heartbeats go out. DF_E_TIMEOUT: the
- * deadline has passed. DF_E_NET: the connection is lost, or the broker closed it or the channel:
- * every message without a confirm is in doubt, and df_rabbit_link_up() comes next.
+ * come in or wake_fd is readable (len 0). Frames that come in are handed to fn, and heartbeats go
+ * out. DF_E_TIMEOUT: the deadline has passed. DF_E_NET: the connection is lost, or the broker
+ * closed it or the channel: every message without a confirm is in doubt, and df_rabbit_link_up()
+ * comes next.
  */
 enum df_code df_rabbit_link_wait(struct df_rabbit_link *l, size_t len, int64_t deadline_ms,
                                  df_rabbit_frame_fn *fn, void *arg,
@@ -69,6 +71,12 @@ enum df_code df_rabbit_link_wait(struct df_rabbit_link *l, size_t len, int64_t d
 /* After df_rabbit_link_wait() with that len. DF_E_NET as there. */
 enum df_code df_rabbit_link_send(struct df_rabbit_link *l, const amqp_frame_t *f, size_t len,
                                  struct df_err *err) DF_MUST_CHECK;
+/* After a call of the library that asked the broker for something: DF_E_NET if it refused, and the
+ * connection is given up. */
+enum df_code df_rabbit_link_answered(struct df_rabbit_link *l, struct df_err *err) DF_MUST_CHECK;
+/* Entries of a table of arguments; the texts are borrowed. */
+amqp_table_entry_t df_rabbit_text(const char *name, const char *value);
+amqp_table_entry_t df_rabbit_number(const char *name, int32_t value);
 /* Holds small frames back to share packets; switch it off after the last frame. */
 void df_rabbit_link_cork(struct df_rabbit_link *l, bool on);
 

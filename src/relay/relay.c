@@ -194,7 +194,22 @@ void df_relay_wake(struct df_relay *r)
         return;
     df_lock(&r->lock);
     r->woken = true;
+    r->wakes++;
     pthread_cond_broadcast(&r->changed);
+    df_unlock(&r->lock);
+}
+
+void df_relay_flush(struct df_relay *r, int64_t ms)
+{
+    if (!r)
+        return;
+    int64_t until_ms = df_mono_ms(df_clock_real()) + ms, left_ms;
+
+    df_lock(&r->lock);
+    uint64_t wakes = r->wakes;
+    while (r->served < wakes && !r->stopping &&
+           (left_ms = until_ms - df_mono_ms(df_clock_real())) > 0)
+        (void)df_cond_wait_ms(&r->changed, &r->lock, left_ms);
     df_unlock(&r->lock);
 }
 

@@ -20,6 +20,7 @@
 /* The sink's options that the settings give, borrowed; the rest (client, clock, …) is zero. */
 void df_relay_sink_options(const struct df_relay_settings *s, struct df_sink_options *ret);
 
+struct df_masker;
 struct df_relay;
 
 struct df_relay_options {
@@ -31,6 +32,7 @@ struct df_relay_options {
     /* Somebody reads and writes the relay's row of DeliveryTargets (health.h). Nothing is claimed
      * before it was read for the first time. */
     bool shares_health;
+    const struct df_masker *masker; /* of what destinations answer; NULL: as free text */
 };
 
 /*
@@ -41,6 +43,9 @@ struct df_relay_options {
 struct df_relay *df_relay_start(const struct df_relay_options *opt);
 /* Tells the relay that there may be new rows. Cheap; any thread; NULL is fine. */
 void df_relay_wake(struct df_relay *r);
+/* Waits until rows that were committed before the last wake-up were tried, at most for that long.
+ */
+void df_relay_flush(struct df_relay *r, int64_t ms);
 /*
  * The end, in four steps; NULL is fine in each. drain: claims nothing more, and does not wait, so
  * that several relays drain side by side. stop: batches in hand have until drain_ms to be settled;

@@ -98,6 +98,9 @@ struct df_relay {
     pthread_cond_t changed;
     bool stopping DF_GUARDED_BY(lock);
     bool woken DF_GUARDED_BY(lock);
+    uint64_t wakes DF_GUARDED_BY(lock);
+    uint64_t served DF_GUARDED_BY(lock);   /* wake-ups after which a claim found no more rows */
+    int64_t again_ms DF_GUARDED_BY(lock);  /* monotonic: a row that failed is due; 0: none */
     bool looked_after DF_GUARDED_BY(lock); /* a worker waits that will look for new events */
     size_t more DF_GUARDED_BY(lock);       /* workers that full claims have called */
     size_t in_hand DF_GUARDED_BY(lock);    /* workers with a batch */

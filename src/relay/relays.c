@@ -58,6 +58,7 @@ static void add_relay(struct df_relays *rs, const struct df_relays_options *opt,
                                                            .outbound = opt->outbound,
                                                            .clock = opt->clock,
                                                            .give_up_ms = opt->give_up_ms,
+                                                           .masker = opt->masker,
                                                            .shares_health = opt->store != NULL}),
         .own = own,
     };

@@ -21,6 +21,7 @@ struct df_relays_options {
         *store;         /* the server's, for the state that processes share; outlives the relays */
     int64_t give_up_ms; /* delivery.give_up_hours */
     const struct df_clock *clock;
+    const struct df_masker *masker; /* of what destinations answer; NULL: as free text */
 };
 
 struct df_relays *df_relays_start(const struct df_relays_options *opt);

@@ -238,8 +238,20 @@ static void check_dispatcher(const struct df_relay_settings *s, struct df_buf *c
         complain(s, complaints, "%s", err.detail);
 }
 
+/* Whoever took the rows of that table would keep workers from hearing of batches. */
+static void check_reserved(const struct df_relay_settings *s, struct df_buf *complaints)
+{
+    const char *dot = strrchr(s->table, '.');
+
+    if (df_str_ieq(df_str_c(s->name), DF_STR(DF_RELAY_READY)))
+        complain(s, complaints, "the name is that of a relay of the server's own");
+    if (df_str_ieq(df_str_c(dot ? dot + 1 : s->table), DF_STR(DF_RELAY_READY_TABLE)))
+        complain(s, complaints, "table: %s is for imports.queue alone", s->table);
+}
+
 void df_relay_check_settings(const struct df_relay_settings *s, struct df_buf *complaints)
 {
+    check_reserved(s, complaints);
     check_source(s, complaints);
     check_columns(s, complaints);
     check_states(s, complaints);

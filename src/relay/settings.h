@@ -28,6 +28,11 @@ enum df_relay_order { DF_RELAY_ORDER_NONE, DF_RELAY_ORDER_AGGREGATE };
 
 #define DF_RELAY_PAYLOAD_MAX (16 << 20)
 
+/* Of the relay that tells workers of batches (the wiring makes it): no section may have this name,
+ * or this table. */
+#define DF_RELAY_READY       "batch-ready"
+#define DF_RELAY_READY_TABLE "batch_ready_outbox"
+
 struct df_relay_settings {
     const char *name;
     const char *url; /* never NULL once loaded: the server's own database if not given */

@@ -215,6 +215,9 @@ static void wait_for_work(struct relay_worker *w)
         if (!looks && !r->looked_after) {
             looks = r->looked_after = true;
             until_ms = df_mono_ms(r->opt.clock) + r->s->poll_ms;
+            if (r->again_ms > 0 && r->again_ms < until_ms)
+                until_ms = r->again_ms;
+            r->again_ms = 0;
         }
         int64_t left_ms = looks ? until_ms - df_mono_ms(r->opt.clock) : INT32_MAX;
         if (left_ms <= 0 || (looks && r->woken) || r->more > 0)
@@ -401,20 +404,24 @@ static void call_another(struct df_relay *r)
 }
 
 /* False: the relay is stopping, nothing is claimed any more. */
-static bool begin_batch(struct df_relay *r)
+static bool begin_batch(struct df_relay *r, uint64_t *ret_wakes)
 {
     df_lock(&r->lock);
     bool yes = !r->stopping;
     r->in_hand += yes;
+    *ret_wakes = r->wakes;
     df_unlock(&r->lock);
     return yes;
 }
 
-static void end_batch(struct df_relay *r, bool recovered)
+/* served: the wake-ups before it, if it found all rows. */
+static void end_batch(struct df_relay *r, bool recovered, uint64_t served)
 {
     df_lock(&r->lock);
     assert(r->in_hand > 0);
     r->in_hand--;
+    if (served > r->served)
+        r->served = served;
     if (recovered)
         relay_problem(r, "%s", "");
     pthread_cond_broadcast(&r->changed);
@@ -438,10 +445,12 @@ static void worker_turn(struct relay_worker *w)
         wait_for_target(w, closed_ms);
         return;
     }
-    if (!begin_batch(r))
+    uint64_t wakes = 0;
+    if (!begin_batch(r, &wakes))
         return;
     enum df_code code = relay_run_batch(w, limit, &b, &err);
-    end_batch(r, code == DF_OK && w->backoff.now_ms > 0);
+    bool all = code == DF_OK && !b.full && !b.beyond && !b.waits;
+    end_batch(r, code == DF_OK && w->backoff.now_ms > 0, all ? wakes : 0);
     if (code != DF_OK) {
         recover_from(w, code, &err);
         return;

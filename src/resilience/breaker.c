@@ -386,6 +386,19 @@ void df_breaker_snapshot(struct df_breaker *b, struct df_breaker_snapshot *ret)
     df_unlock(&b->lock);
 }
 
+static void reset_breaker(struct df_breaker *b)
+{
+    struct change change = {0};
+    int64_t now_ns = df_mono_ns(b->clock);
+    int64_t wall_ms = df_wall_ms(b->clock);
+
+    df_lock(&b->lock);
+    if (b->state != DF_BREAKER_CLOSED)
+        change_locked(b, DF_BREAKER_CLOSED, now_ns, wall_ms, &change);
+    df_unlock(&b->lock);
+    log_change(b, &change);
+}
+
 /* --- the registry; functions ending in _locked need r->lock --- */
 
 struct df_breakers *df_breakers_new(const struct df_breaker_settings *set,
@@ -479,20 +492,44 @@ void df_breakers_put(struct df_breakers *r, struct df_breaker *b)
     df_unlock(&r->lock);
 }
 
-bool df_breakers_look(struct df_breakers *r, struct df_str key, struct df_breaker_snapshot *ret)
+/* NULL: there is no such breaker. Give it back with let_go. */
+static struct df_breaker *hold_existing(struct df_breakers *r, struct df_str key)
 {
     df_lock(&r->lock);
     struct df_breaker *b = df_map_get(&r->by_key, key);
     if (b)
         b->holders++;
     df_unlock(&r->lock);
+    return b;
+}
+
+static void let_go(struct df_breakers *r, struct df_breaker *b)
+{
+    df_lock(&r->lock);
+    b->holders--;
+    df_unlock(&r->lock);
+}
+
+bool df_breakers_look(struct df_breakers *r, struct df_str key, struct df_breaker_snapshot *ret)
+{
+    struct df_breaker *b = hold_existing(r, key);
+
     if (!b)
         return false;
     df_breaker_snapshot(b, ret);
     ret->name = DF_STR_NULL;
-    df_lock(&r->lock);
-    b->holders--;
-    df_unlock(&r->lock);
+    let_go(r, b);
+    return true;
+}
+
+bool df_breakers_reset(struct df_breakers *r, struct df_str key)
+{
+    struct df_breaker *b = hold_existing(r, key);
+
+    if (!b)
+        return false;
+    reset_breaker(b);
+    let_go(r, b);
     return true;
 }
 

@@ -105,6 +105,10 @@ void df_breakers_put(struct df_breakers *r, struct df_breaker *b);
  * such breaker, and so nothing against a call. */
 bool df_breakers_look(struct df_breakers *r, struct df_str key, struct df_breaker_snapshot *ret);
 
+/* Closes the key's breaker, with an empty window, as if its probes had gone well. False: there is
+ * no such breaker. */
+bool df_breakers_reset(struct df_breakers *r, struct df_str key);
+
 /* Calls `each` for every breaker, by name, without a lock. */
 void df_breakers_each(struct df_breakers *r,
                       void (*each)(void *arg, const struct df_breaker_snapshot *s), void *arg);

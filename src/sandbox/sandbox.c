@@ -1,6 +1,7 @@
 #include "sandbox/internal.h"
 
 #include "base/mem.h"
+#include "net/security.h"
 
 #include <sodium.h>
 #include <stdio.h>
@@ -328,8 +329,8 @@ enum df_code df_sandbox_start(const struct df_sandbox_options *opt, struct df_sa
         return df_err_set(err, DF_E_INTERNAL, "libsodium cannot be used");
     struct df_sandbox *s = df_calloc(1, sizeof(*s));
     size_t keep = opt->keep ? opt->keep : KEEP_DEFAULT;
-    const struct df_http_client_options client = {.ca_file = opt->ca_file,
-                                                  .user_agent = "DataFlow-Sandbox"};
+    const struct df_http_client_options client = {.user_agent = "DataFlow-Sandbox"};
+    const struct df_security_settings trust = {.ca_file = opt->ca_file};
 
     s->clock = opt->clock ? opt->clock : df_clock_real();
     s->journal = df_sb_journal_new(opt->no_record    ? 0
@@ -339,6 +340,8 @@ enum df_code df_sandbox_start(const struct df_sandbox_options *opt, struct df_sa
     df_sb_faults_init(&s->faults, s->clock);
     enum df_code code = df_sb_config_init(&s->config, opt, err);
     s->timer = df_timer_new("df-sandbox", s->clock);
+    if (code == DF_OK && opt->ca_file)
+        code = df_security_use(&trust, err);
     if (code == DF_OK)
         code = df_http_client_new(&client, &s->client, err);
     if (code == DF_OK)

@@ -25,7 +25,7 @@ struct df_sandbox_options {
     const char *server_url; /* where acks and callbacks go, "http://127.0.0.1:8080"; NULL: none */
     const char *client_id;  /* X-Client-Id and X-Client-Secret of acks and callbacks */
     const char *client_secret;
-    const char *ca_file;          /* for an https server_url; NULL: the system's */
+    const char *ca_file;          /* trusted beside the system's, for an https server_url */
     const char *mode;             /* OmniFlow answers "sync" (NULL too) or "async" */
     int64_t ack_delay_ms;         /* from the answer to its ack */
     int64_t callback_delay_ms;    /* from a ticket's answer to its callback */

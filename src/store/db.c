@@ -130,12 +130,12 @@ enum df_code df_db_check_url(const char *url, struct df_err *err)
     return code == DF_OK ? drivers[dialect]->check_url(url, err) : code;
 }
 
-void df_db_url_risk(const char *url, struct df_buf *out)
+void df_db_url_risk(const char *url, bool strict, struct df_buf *out)
 {
     enum df_dialect dialect;
 
     if (df_db_dialect_of(url, &dialect, NULL) == DF_OK && drivers[dialect]->url_risk)
-        drivers[dialect]->url_risk(url, out);
+        drivers[dialect]->url_risk(url, strict, out);
 }
 
 /* --- connections ------------------------------------------------------------------------------ */
@@ -173,6 +173,16 @@ bool df_db_alive(const struct df_db *db)
     return db->alive;
 }
 
+const char *df_db_server(const struct df_db *db)
+{
+    return db->server;
+}
+
+uint64_t df_db_history(const struct df_db *db)
+{
+    return db->history;
+}
+
 bool df_db_in_transaction(const struct df_db *db)
 {
     return db->in_transaction;
@@ -188,9 +198,14 @@ void df_db_reset(struct df_db *db)
 /* --- what may be called when ------------------------------------------------------------------ */
 
 /* Checked by every call that talks to the database. */
-static enum df_code check_ready(const struct df_db *db, struct df_err *err)
+static enum df_code check_ready(struct df_db *db, struct df_err *err)
 {
     assert(db->in_transaction || (!db->in_savepoint && !db->failed));
+    if (db->alive && !db->in_transaction && db->ops->is_past && db->ops->is_past(db)) {
+        db->alive = false;
+        return df_err_set(err, DF_E_DB_UNAVAILABLE, "another server has taken over from %s",
+                          db->server);
+    }
     if (!db->alive)
         return df_err_set(err, DF_E_DB_UNAVAILABLE, "the database connection is lost");
     if (db->open_result)
@@ -199,7 +214,7 @@ static enum df_code check_ready(const struct df_db *db, struct df_err *err)
 }
 
 /* Checked by every call that a failed transaction refuses. */
-static enum df_code check_usable(const struct df_db *db, struct df_err *err)
+static enum df_code check_usable(struct df_db *db, struct df_err *err)
 {
     enum df_code code = check_ready(db, err);
     if (code == DF_OK && db->failed)
@@ -253,13 +268,13 @@ static enum df_code check_row(const struct df_query *q, const struct df_value *p
     return DF_OK;
 }
 
-static enum df_code check_statement(const struct df_db *db, const struct df_query *q,
-                                    size_t param_count, struct df_err *err)
+static enum df_code check_statement(struct df_db *db, const struct df_query *q, size_t param_count,
+                                    struct df_err *err)
 {
     enum df_code code = check_usable(db, err);
     if (code != DF_OK)
         return code;
-    if (!q->text[db->ops->dialect].sql)
+    if (!q->is_packed && !q->text[db->ops->dialect].sql)
         return df_err_set(err, DF_E_USAGE, "query %s has no text for %s", q->name,
                           df_dialect_name(db->ops->dialect));
     if (param_count != q->param_count)
@@ -576,6 +591,14 @@ enum df_code df_db_script(struct df_db *db, const char *sql, struct df_err *err)
 {
     enum df_code code = check_usable(db, err);
     return code == DF_OK ? settle_statement(db, db->ops->script(db, sql, err)) : code;
+}
+
+enum df_code df_db_give_back(struct df_db *db, enum df_space what, int64_t *ret_left,
+                             struct df_err *err)
+{
+    assert(!db->in_transaction && !db->open_result);
+    *ret_left = 0;
+    return db->ops->give_back ? db->ops->give_back(db, what, ret_left, err) : DF_OK;
 }
 
 enum df_code df_db_schema_lock(struct df_db *db, struct df_err *err)

@@ -41,8 +41,9 @@ struct df_query {
     const char *const *params;
     size_t param_count;
     size_t column_count; /* 0: the query returns no rows, or its columns are not known */
+    bool is_packed;      /* its texts are among the compressed ones of the program */
     struct {
-        const char *sql; /* NULL: no text for this dialect */
+        const char *sql; /* NULL: no text for this dialect, or packed */
         /* SQL Server's markers are bare '?': the parameter that each of them takes. */
         const unsigned char *markers;
         size_t marker_count;
@@ -51,6 +52,11 @@ struct df_query {
      * none. */
     const char *many;
 };
+
+/* The text for a dialect, and PostgreSQL's for many rows; NULL: there is none. The program's own
+ * texts are unpacked when the first one of their dialect is asked for. Any thread. */
+const char *df_query_sql(const struct df_query *q, enum df_dialect dialect);
+const char *df_query_many(const struct df_query *q);
 
 /* 0 is no type: a parameter that was left out is found by it. */
 enum df_type { DF_INT = 1, DF_TEXT, DF_BLOB, DF_BOOL, DF_TIME, DF_UUID };
@@ -106,7 +112,8 @@ struct df_db_options {
     int64_t idle_transaction_ms;  /* PostgreSQL ends a transaction idle for longer. 0: 60000 */
     bool read_only;               /* writes are refused */
     bool existing;                /* SQLite: the file must exist already */
-    bool foreign; /* another application's tables: the database chooses how to read them */
+    bool foreign;     /* another application's tables: the database chooses how to read them */
+    const char *name; /* of the application, as PostgreSQL shows it. NULL: "dataflow" */
 };
 
 /* The kind of database that a URL names; DF_E_CONFIG when it names none. Needs no connection. */
@@ -116,8 +123,12 @@ enum df_code df_db_dialect_of(const char *url, enum df_dialect *ret,
 enum df_code df_db_check_url(const char *url, struct df_err *err) DF_MUST_CHECK;
 /* Warns in `out` when the connection to the server is not secured, and says what to write instead:
  * a sentence whose subject the caller adds, never with the URL in it. Writes nothing when the
- * connection is secured or does not leave the machine. */
-void df_db_url_risk(const char *url, struct df_buf *out);
+ * connection is secured or does not leave the machine. `strict`: only a server whose name was
+ * verified too is secured. */
+void df_db_url_risk(const char *url, bool strict, struct df_buf *out);
+/* The file of authorities ([security] ca_file) that PostgreSQL's certificates are verified with, if
+ * the URL names no sslrootcert. Call it before the first connection; NULL: none. Borrowed. */
+void df_db_trust(const char *ca_file);
 const char *df_dialect_name(enum df_dialect d); /* "sqlite", "postgres", "sqlserver" */
 
 enum df_code df_db_open(const struct df_db_options *opt, struct df_db **ret,
@@ -130,6 +141,14 @@ enum df_dialect df_db_dialect(const struct df_db *db);
  * most size bytes, with the NUL.
  */
 void df_db_url_masked(const char *url, char *out, size_t size);
+
+#define DF_DB_SERVER_MAX 128
+
+/* The server behind the connection, as "host:port"; empty for SQLite. */
+const char *df_db_server(const struct df_db *db);
+/* Stands for the history that the server's commits continue. It changes when another server takes
+ * over, which may lack the last commits of the one before. 0: not known. */
+uint64_t df_db_history(const struct df_db *db);
 
 /* A round trip. */
 enum df_code df_db_ping(struct df_db *db, struct df_err *err) DF_MUST_CHECK;
@@ -203,6 +222,17 @@ enum df_code df_db_exec_many(struct df_db *db, const struct df_query *q,
                              const struct df_value *params, size_t param_count, size_t row_count,
                              void (*on_row)(void *arg, size_t row, struct df_result *r), void *arg,
                              int64_t *ret_affected, int64_t *ret_failed_row,
+                             struct df_err *err) DF_MUST_CHECK;
+
+/*
+ * Space that removed rows leave, outside a transaction. Servers use it again by themselves; an
+ * SQLite file gets shorter only so. DF_SPACE_STEP gives a little back, *ret_left is what there is
+ * still to give; DF_SPACE_LOG empties the write-ahead log, *ret_left is not 0 if somebody still
+ * reads it; DF_SPACE_ALL writes the whole file anew, while nobody else may write. *ret_left is 0 on
+ * servers, and for a file of before auto_vacuum, which needs DF_SPACE_ALL once.
+ */
+enum df_space { DF_SPACE_STEP, DF_SPACE_LOG, DF_SPACE_ALL };
+enum df_code df_db_give_back(struct df_db *db, enum df_space what, int64_t *ret_left,
                              struct df_err *err) DF_MUST_CHECK;
 
 /*

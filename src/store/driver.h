@@ -16,6 +16,8 @@ struct df_db {
     bool in_savepoint;
     bool failed; /* a statement of the transaction failed: only rolling back is allowed */
     struct df_result *open_result; /* at most one; drivers set it around on_row */
+    char server[DF_DB_SERVER_MAX]; /* see df_db_server; set by drivers when they open */
+    uint64_t history;              /* see df_db_history; likewise */
 };
 
 struct df_result {
@@ -26,10 +28,13 @@ struct df_db_ops {
     enum df_dialect dialect;
     enum df_code (*check_url)(const char *url, struct df_err *err);
     /* See df_db_url_risk. NULL: the driver has nothing to warn of. */
-    void (*url_risk)(const char *url, struct df_buf *out);
+    void (*url_risk)(const char *url, bool strict, struct df_buf *out);
     enum df_code (*open)(const struct df_db_options *opt, struct df_db **ret, struct df_err *err);
     void (*close)(struct df_db *db);
     enum df_code (*ping)(struct df_db *db, struct df_err *err);
+    /* Whether another server has taken this one's place, as far as is known without asking. Called
+     * before every call outside a transaction. NULL: never. */
+    bool (*is_past)(const struct df_db *db);
 
     enum df_code (*query)(struct df_db *db, const struct df_query *q, const struct df_value *params,
                           struct df_result **ret, struct df_err *err);
@@ -58,6 +63,9 @@ struct df_db_ops {
     enum df_code (*rollback_to)(struct df_db *db, struct df_err *err);
 
     enum df_code (*script)(struct df_db *db, const char *sql, struct df_err *err);
+    /* See df_db_give_back. NULL: the database does it by itself. */
+    enum df_code (*give_back)(struct df_db *db, enum df_space what, int64_t *ret_left,
+                              struct df_err *err);
     enum df_code (*schema_lock)(struct df_db *db, struct df_err *err);
     void (*schema_unlock)(struct df_db *db);
 };

@@ -31,6 +31,8 @@ static const struct odbc_flavour sqlserver = {
         "SET TRANSACTION ISOLATION LEVEL READ COMMITTED;\n"
         "SELECT CAST(snapshot_isolation_state AS INT), CAST(delayed_durability AS INT)\n"
         "FROM sys.databases WHERE name = DB_NAME()",
+    .standing = "SELECT CASE WHEN CONVERT(NVARCHAR(128), DATABASEPROPERTYEX(DB_NAME(),"
+                " 'Updateability')) = N'READ_ONLY' THEN 1 ELSE 0 END, CHECKSUM(@@SERVERNAME)",
     .begin = "BEGIN TRANSACTION",
     .begin_read = "SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRANSACTION",
     .begin_read_blocking = "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; BEGIN TRANSACTION",
@@ -178,27 +180,85 @@ static void wipe_text(struct df_buf *text)
     df_buf_release(text);
 }
 
-static enum df_code odbc_check_url(const char *url, struct df_err *err)
+/* DF_E_NOT_FOUND: the URL names no such server. */
+static enum df_code check_server(const char *url, enum odbc_server which, struct df_err *err)
 {
     struct df_buf text;
+    char server[DF_DB_SERVER_MAX];
 
     df_buf_init(&text, STRING_MAX_BYTES);
-    enum df_code code = df_odbc_connection_string(url, &text, err);
+    enum df_code code = df_odbc_connection_string(url, which, &text, server, err);
     wipe_text(&text);
     return code;
 }
 
+static enum df_code odbc_check_url(const char *url, struct df_err *err)
+{
+    enum df_code code = check_server(url, ODBC_FIRST, err);
+    if (code == DF_OK)
+        code = check_server(url, ODBC_PARTNER, err);
+    return code == DF_E_NOT_FOUND ? DF_OK : code;
+}
+
+/* Whether the server is the one to work with; `alone`: there is no other. */
+static enum df_code check_standing(struct odbc_db *o, bool alone, struct df_err *err)
+{
+    enum { READ_ONLY, NUMBER, COUNT };
+    int64_t answers[COUNT] = {0};
+
+    if (df_odbc_ask(o, "standing", o->flavour->standing, answers, COUNT, NULL) != DF_OK)
+        return DF_OK;
+    o->base.history = UINT64_C(1) << 32 | (uint32_t)answers[NUMBER];
+    if (alone || !answers[READ_ONLY])
+        return DF_OK;
+    return df_err_set(err, DF_E_DB_UNAVAILABLE, "%s takes no writes", o->base.server);
+}
+
+static enum df_code open_server(const struct df_db_options *opt, enum odbc_server which, bool alone,
+                                struct df_db **ret, struct df_err *err)
+{
+    struct df_buf text;
+    char server[DF_DB_SERVER_MAX];
+    struct df_db *db = NULL;
+
+    df_buf_init(&text, STRING_MAX_BYTES);
+    enum df_code code = df_odbc_connection_string(opt->url, which, &text, server, err);
+    df_buf_addc(&text, '\0');
+    if (code == DF_OK)
+        code = df_odbc_open_string(df_buf_str(&text).ptr, &sqlserver, opt, &db, err);
+    wipe_text(&text);
+    if (code == DF_OK) {
+        memcpy(db->server, server, sizeof(server));
+        code = check_standing(odbc_of(db), alone, err);
+    }
+    if (code == DF_OK)
+        *ret = db;
+    else if (db)
+        odbc_close(db);
+    return code;
+}
+
+/* The server that answered last is tried first, then the other one, if the URL names one. */
 static enum df_code odbc_open(const struct df_db_options *opt, struct df_db **ret,
                               struct df_err *err)
 {
-    struct df_buf text;
+    static _Atomic bool partner_answered; /* a hint: the database may be another one */
+    enum df_code partner = check_server(opt->url, ODBC_PARTNER, err);
 
-    df_buf_init(&text, STRING_MAX_BYTES);
-    enum df_code code = df_odbc_connection_string(opt->url, &text, err);
-    df_buf_addc(&text, '\0');
+    if (partner == DF_E_CONFIG)
+        return partner;
+    bool alone = partner != DF_OK;
+    enum odbc_server first = !alone && partner_answered ? ODBC_PARTNER : ODBC_FIRST;
+    enum odbc_server second = first == ODBC_FIRST ? ODBC_PARTNER : ODBC_FIRST;
+    enum df_code code = open_server(opt, first, alone, ret, err);
+    if (code != DF_E_DB_UNAVAILABLE || alone)
+        return code;
+    struct df_err why = DF_ERR_INIT;
+    code = open_server(opt, second, alone, ret, &why);
     if (code == DF_OK)
-        code = df_odbc_open_string(df_buf_str(&text).ptr, &sqlserver, opt, ret, err);
-    wipe_text(&text);
+        partner_answered = second == ODBC_PARTNER;
+    else if (err) /* what the other one said is known from the time before */
+        *err = why;
     return code;
 }
 

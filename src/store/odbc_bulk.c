@@ -47,7 +47,7 @@ bool df_odbc_bulk_fits(enum odbc_bulk bulk, const struct df_query *q, const stru
     struct df_insert found;
 
     if (bulk == ODBC_BULK_NONE || q->param_count == 0 ||
-        !df_insert_find(q->text[DF_SQLSERVER].sql, &found))
+        !df_insert_find(df_query_sql(q, DF_SQLSERVER), &found))
         return false;
     for (size_t i = 0; i < rows * q->param_count; i++) {
         const struct df_value *v = &params[i];
@@ -102,7 +102,7 @@ static void add_column(struct df_buf *out, const struct odbc_param *shape, size_
 
 void df_odbc_bulk_text(const struct df_query *q, const struct odbc_param *shape, struct df_buf *out)
 {
-    const char *sql = q->text[DF_SQLSERVER].sql;
+    const char *sql = df_query_sql(q, DF_SQLSERVER);
     const unsigned char *markers = q->text[DF_SQLSERVER].markers;
     struct df_insert v;
     size_t marker = 0;

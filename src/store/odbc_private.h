@@ -27,6 +27,9 @@ struct odbc_flavour {
     /* Once, after connecting; answers with one row: whether reading transactions can have a
      * snapshot. %lld: milliseconds to wait for a lock. */
     const char *settings;
+    /* Answers with one row: whether the database takes no writes, and a number that stands for the
+     * server. An error is no harm. NULL: nothing is known. */
+    const char *standing;
     const char *begin;
     const char *begin_read;          /* with a snapshot */
     const char *begin_read_blocking; /* without: others must wait to write what was read */
@@ -145,9 +148,13 @@ enum df_code df_odbc_open_string(const char *connection_string, const struct odb
 /* --- odbc_url.c ------------------------------------------------------------------------------- */
 
 /* As df_db_url_risk. */
-void df_odbc_url_risk(const char *url, struct df_buf *out);
-/* The driver manager's connection string for database.url; `out` then holds a password. */
-enum df_code df_odbc_connection_string(const char *url, struct df_buf *out,
+void df_odbc_url_risk(const char *url, bool strict, struct df_buf *out);
+enum odbc_server { ODBC_FIRST, ODBC_PARTNER, ODBC_SERVERS };
+
+/* The driver manager's connection string for a server of database.url; `out` then holds a password,
+ * and `server` the name for people. DF_E_NOT_FOUND: the URL names no partner. */
+enum df_code df_odbc_connection_string(const char *url, enum odbc_server which, struct df_buf *out,
+                                       char server[DF_DB_SERVER_MAX],
                                        struct df_err *err) DF_MUST_CHECK;
 
 /* --- odbc_error.c ----------------------------------------------------------------------------- */

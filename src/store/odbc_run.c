@@ -458,7 +458,7 @@ static enum df_code run_trip(struct odbc_db *o, const struct df_query *q,
                              const struct df_value *params, size_t first_row, size_t rows,
                              struct odbc_sink *sink, struct df_err *err)
 {
-    const char *sql = q->text[DF_SQLSERVER].sql;
+    const char *sql = df_query_sql(q, DF_SQLSERVER);
     struct run r = {.o = o, .what = q->name, .sink = sink, .row = first_row, .err = err};
     bool savepoint = o->held == ODBC_HELD_SAVEPOINT;
 

@@ -69,7 +69,7 @@ SQLWCHAR *df_odbc_wide(struct odbc_db *o, struct df_str text, SQLINTEGER *ret_co
 
 static enum df_code prepare_stmt(struct odbc_db *o, struct odbc_stmt *st, struct df_err *err)
 {
-    const char *sql = st->query->text[DF_SQLSERVER].sql;
+    const char *sql = df_query_sql(st->query, DF_SQLSERVER);
     struct df_buf text;
     SQLINTEGER count;
 
@@ -177,7 +177,7 @@ struct odbc_stmt *df_odbc_bulk_stmt(struct odbc_db *o, const struct df_query *q,
 
 bool df_odbc_reads(const struct df_query *q)
 {
-    struct df_str sql = df_str_trim(df_str_c(q->text[DF_SQLSERVER].sql));
+    struct df_str sql = df_str_trim(df_str_c(df_query_sql(q, DF_SQLSERVER)));
     return (sql.len >= 6 && df_str_ieq(df_str_n(sql.ptr, 6), DF_STR("SELECT"))) ||
            (sql.len >= 4 && df_str_ieq(df_str_n(sql.ptr, 4), DF_STR("WITH")));
 }

@@ -1,6 +1,10 @@
 /*
  * Turns sqlserver://user:password@host:port/database?options into a connection string for FreeTDS.
  *
+ * FreeTDS knows no failover partner: the URL has a connection string for each of the two servers,
+ * and odbc.c tries them in turn. What drivers call multi-subnet failover FreeTDS always does: it
+ * dials all addresses of a name at once.
+ *
  * Neither unixODBC nor FreeTDS has a way to quote every character: a value in braces ends at the
  * first "}" for the one and at the first "};" for the other. So a value is written as it is where
  * possible, else in braces where possible, and is refused otherwise.
@@ -11,9 +15,18 @@
 
 #define DEFAULT_PORT 1433
 
-enum option { OPTION_ENCRYPT, OPTION_APP, OPTION_DRIVER, OPTION_SERVERNAME, OPTION_COUNT };
+enum option {
+    OPTION_ENCRYPT,
+    OPTION_APP,
+    OPTION_DRIVER,
+    OPTION_SERVERNAME,
+    OPTION_PARTNER,
+    OPTION_SUBNETS,
+    OPTION_COUNT
+};
 
-static const char *const option_names[OPTION_COUNT] = {"encrypt", "app", "driver", "servername"};
+static const char *const option_names[OPTION_COUNT] = {
+    "encrypt", "app", "driver", "servername", "failover_partner", "multi_subnet_failover"};
 
 /* Options of other drivers that this one does not have; spelt with or without underscores. */
 static const struct {
@@ -25,20 +38,21 @@ static const struct {
     {"trustedconnection", "integrated authentication is not supported: give a user and a password"},
     {"integratedsecurity",
      "integrated authentication is not supported: give a user and a password"},
-    {"failoverpartner",
-     "mirroring partners are not tried: give the listener of an availability group"},
-    {"multisubnetfailover", "all addresses of a name are dialled at once; leave the option out"},
     {"trustservercertificate",
      "the certificate is verified only with servername=, a section of freetds.conf that has a "
      "'ca file'; leave the option out"},
 };
 
+struct url_server {
+    struct df_str host; /* or a section of freetds.conf */
+    int64_t port;
+};
+
 struct url_parts {
     struct df_str user;
     struct df_str password;
-    struct df_str host;
     struct df_str database;
-    int64_t port;
+    struct url_server servers[ODBC_SERVERS]; /* the partner's host may be absent */
     struct df_str options[OPTION_COUNT];
 };
 
@@ -98,10 +112,11 @@ static enum df_code take_option(struct df_arena *a, struct df_str pair, struct u
             return refuse_url(err, "an option is not percent-encoded UTF-8");
         return DF_OK;
     }
-    return refuse_url(err, "an unknown option; there are encrypt, app, driver and servername");
+    return refuse_url(err, "an unknown option; there are encrypt, app, driver, servername, "
+                           "failover_partner and multi_subnet_failover");
 }
 
-static enum df_code take_host(struct df_str authority, struct url_parts *p, struct df_err *err)
+static enum df_code take_host(struct df_str authority, struct url_server *p, struct df_err *err)
 {
     struct df_str port;
 
@@ -130,6 +145,26 @@ static enum df_code take_host(struct df_str authority, struct url_parts *p, stru
     return DF_OK;
 }
 
+/* Beside servername= the partner is a section too: FreeTDS verifies no other. */
+static enum df_code take_partner(struct url_parts *p, struct df_err *err)
+{
+    struct df_str partner = p->options[OPTION_PARTNER], subnets = p->options[OPTION_SUBNETS];
+    bool on = true;
+
+    if (subnets.ptr && (!df_str_to_bool(subnets, &on) || !on))
+        return refuse_url(err, "multi_subnet_failover is on: all addresses of a name are dialled "
+                               "at once in any case");
+    if (!partner.ptr)
+        return DF_OK;
+    if (subnets.ptr)
+        return refuse_url(err, "failover_partner is for mirroring, multi_subnet_failover for the "
+                               "listener of an availability group: give one of them");
+    if (!p->options[OPTION_SERVERNAME].ptr)
+        return take_host(partner, &p->servers[ODBC_PARTNER], err);
+    p->servers[ODBC_PARTNER].host = partner;
+    return partner.len > 0 ? DF_OK : refuse_url(err, "failover_partner names no section");
+}
+
 static enum df_code parse_url(struct df_arena *a, const char *url, struct url_parts *p,
                               struct df_err *err)
 {
@@ -148,8 +183,8 @@ static enum df_code parse_url(struct df_arena *a, const char *url, struct url_pa
         df_str_cut(df_str_n(authority.ptr, (size_t)(at - authority.ptr)), ':', &user);
     size_t host_at = (size_t)(at - authority.ptr) + 1;
 
-    enum df_code code =
-        take_host(df_str_n(authority.ptr + host_at, authority.len - host_at), p, err);
+    enum df_code code = take_host(df_str_n(authority.ptr + host_at, authority.len - host_at),
+                                  &p->servers[ODBC_FIRST], err);
     if (code != DF_OK)
         return code;
     if (!decode_part(a, user, &p->user) ||
@@ -166,7 +201,7 @@ static enum df_code parse_url(struct df_arena *a, const char *url, struct url_pa
         query = df_str_cut(query, '&', &pair);
         code = take_option(a, pair, p, err);
     }
-    return code;
+    return code == DF_OK ? take_partner(p, err) : code;
 }
 
 /* False: ODBC cannot express the value. */
@@ -182,7 +217,8 @@ static bool add_attribute(struct df_buf *out, const char *key, struct df_str val
     return true;
 }
 
-enum df_code df_odbc_connection_string(const char *url, struct df_buf *out, struct df_err *err)
+enum df_code df_odbc_connection_string(const char *url, enum odbc_server which, struct df_buf *out,
+                                       char server[DF_DB_SERVER_MAX], struct df_err *err)
 {
     struct df_arena arena = {0};
     struct url_parts p = {0};
@@ -192,6 +228,11 @@ enum df_code df_odbc_connection_string(const char *url, struct df_buf *out, stru
     enum df_code code = parse_url(&arena, url, &p, err);
     if (code != DF_OK)
         goto out;
+    const struct url_server *at = &p.servers[which];
+    if (!at->host.ptr) {
+        code = DF_E_NOT_FOUND;
+        goto out;
+    }
     struct df_str app = p.options[OPTION_APP];
     struct df_str driver = p.options[OPTION_DRIVER];
     if (p.options[OPTION_ENCRYPT].ptr && !df_str_to_bool(p.options[OPTION_ENCRYPT], &encrypt)) {
@@ -199,15 +240,17 @@ enum df_code df_odbc_connection_string(const char *url, struct df_buf *out, stru
         goto out;
     }
     struct df_str section = p.options[OPTION_SERVERNAME];
+    if (section.ptr && which == ODBC_PARTNER)
+        section = at->host;
     /* FreeTDS reads freetds.conf only for a named section, which then gives host and port. */
-    bool said =
-        add_attribute(out, "DRIVER", driver.ptr ? driver : DF_STR("FreeTDS")) &&
-        add_attribute(out, section.ptr ? "Servername" : "Server", section.ptr ? section : p.host) &&
-        add_attribute(out, "UID", p.user) && add_attribute(out, "PWD", p.password) &&
-        add_attribute(out, "Database", p.database) &&
-        add_attribute(out, "APP", app.ptr ? app : DF_STR("dataflow"));
+    bool said = add_attribute(out, "DRIVER", driver.ptr ? driver : DF_STR("FreeTDS")) &&
+                add_attribute(out, section.ptr ? "Servername" : "Server",
+                              section.ptr ? section : at->host) &&
+                add_attribute(out, "UID", p.user) && add_attribute(out, "PWD", p.password) &&
+                add_attribute(out, "Database", p.database) &&
+                add_attribute(out, "APP", app.ptr ? app : DF_STR("dataflow"));
     if (!section.ptr)
-        df_buf_addf(out, "Port=%lld;", (long long)p.port);
+        df_buf_addf(out, "Port=%lld;", (long long)at->port);
     df_buf_addf(out, "TDS_Version=7.4;Encryption=%s;", encrypt ? "require" : "off");
     /* Overrides freetds.conf, which may limit texts to 64 KiB and would cut longer ones. */
     df_buf_addz(out, "TextSize=2147483647;ClientCharset=UTF-8;");
@@ -217,22 +260,31 @@ enum df_code df_odbc_connection_string(const char *url, struct df_buf *out, stru
                             "'}' cannot be said to ODBC");
     else if (df_buf_failed(out))
         code = refuse_url(err, "it is too long");
+    if (section.ptr)
+        (void)snprintf(server, DF_DB_SERVER_MAX, DF_STR_FMT, DF_STR_ARG(section));
+    else
+        (void)snprintf(server, DF_DB_SERVER_MAX, DF_STR_FMT ":%lld", DF_STR_ARG(at->host),
+                       (long long)at->port);
 out:
     df_arena_release(&arena);
     return code;
 }
 
-void df_odbc_url_risk(const char *url, struct df_buf *out)
+void df_odbc_url_risk(const char *url, bool strict, struct df_buf *out)
 {
     struct df_arena arena = {0};
     struct url_parts p = {0};
     bool encrypt = true;
 
+    (void)strict; /* FreeTDS verifies name and authority, or neither */
     df_arena_init(&arena);
     bool understood = parse_url(&arena, url, &p, NULL) == DF_OK;
     if (understood && p.options[OPTION_ENCRYPT].ptr)
         (void)df_str_to_bool(p.options[OPTION_ENCRYPT], &encrypt);
-    if (understood && !df_host_is_loopback(p.host) &&
+    struct df_str partner = p.servers[ODBC_PARTNER].host;
+    if (understood &&
+        (!df_host_is_loopback(p.servers[ODBC_FIRST].host) ||
+         (partner.ptr && !df_host_is_loopback(partner))) &&
         (!p.options[OPTION_SERVERNAME].ptr || !encrypt))
         df_buf_addf(out,
                     "%s: whoever stands between can read and change everything; write "

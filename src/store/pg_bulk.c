@@ -83,7 +83,7 @@ static void add_list(struct df_buf *out, const char *prefix, size_t count)
 /* The text of a plain INSERT for many rows; NULL: it cannot be written so. */
 static char *rewrite_insert(const struct df_query *q, const PGresult *types)
 {
-    const char *sql = q->text[DF_POSTGRES].sql;
+    const char *sql = df_query_sql(q, DF_POSTGRES);
     struct df_insert v;
     struct df_buf out;
     char *made = NULL;
@@ -128,7 +128,7 @@ static struct pg_bulk *make_bulk(const struct df_query *q, const struct df_value
     bulk->query = (struct df_query){
         .name = q->name,
         .param_count = q->param_count,
-        .text = {[DF_POSTGRES] = {.sql = sql ? sql : q->many}},
+        .text = {[DF_POSTGRES] = {.sql = sql ? sql : df_query_many(q)}},
     };
     for (size_t i = 0; i < q->param_count; i++)
         bulk->elements[i] = df_pg_element(first_given(params + i, q->param_count, row_count),
@@ -146,7 +146,7 @@ void df_pg_bulk_free(struct pg_bulk *bulk)
 static bool is_plain_insert(const struct df_query *q)
 {
     struct df_insert v;
-    return q->param_count > 0 && df_insert_find(q->text[DF_POSTGRES].sql, &v);
+    return q->param_count > 0 && df_insert_find(df_query_sql(q, DF_POSTGRES), &v);
 }
 
 /* Sets st->bulk at the first call for this query. An error: the connection's, or the statement's.
@@ -161,12 +161,12 @@ static enum df_code find_bulk(struct pg_db *pg, struct pg_stmt *st, const struct
 
     if (st->bulk_known)
         return DF_OK;
-    if (!q->many && is_plain_insert(q)) {
+    if (!df_query_many(q) && is_plain_insert(q)) {
         code = df_pg_describe(pg, q, params, &sink, err);
         if (code == DF_OK)
             st->bulk = make_bulk(q, params, row_count, types);
         PQclear(types);
-    } else if (q->many) {
+    } else if (df_query_many(q)) {
         st->bulk = make_bulk(q, params, row_count, NULL);
     }
     st->bulk_known = code == DF_OK;
@@ -246,7 +246,7 @@ bool df_pg_bulk_run(struct pg_db *pg, const struct df_query *q, const struct df_
 {
     struct pg_stmt *st = df_pg_stmt(pg, q);
 
-    if (row_count < (q->many ? 2 : INSERT_MIN))
+    if (row_count < (df_query_many(q) ? 2 : INSERT_MIN))
         return false;
     sink->failed_row = -1;
     *ret = find_bulk(pg, st, params, row_count, err);

@@ -3,11 +3,13 @@
  * is to be told. NOTIFY takes a server-wide lock at commit, so it is sent at most every TELL_MS
  * under any load.
  */
+#include "base/buf.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "store/db.h"
 #include "store/notify.h"
+#include "store/pg_private.h"
 
 #include <libpq-fe.h>
 #include <poll.h>
@@ -23,74 +25,83 @@
 #define BACKOFF_MAX_MS 10000
 #define PROBE_MS       3000
 #define PROBE          "dataflow-probe"
+#define STATEMENT_MS   5000
+#define QUIET_MS       20000 /* after which the server is pinged */
+#define COMMAND_MAX    320
+
+/* A statement of this notifier. */
+struct command {
+    struct df_query query;
+    char sql[COMMAND_MAX];
+};
 
 struct df_notifier {
     struct df_notifier_options opt;
     char *url;
-    char *channel;
     bool probe_seen;
     size_t topics;
     atomic_uint pending; /* a bit for each topic to be told */
     atomic_bool stopping;
     int wake;
     struct df_loop loop;
-    PGconn *conn;
+    struct command listen, probe, tell[DF_NOTIFY_TOPICS];
+    struct pg_db *pg; /* NULL: not connected */
 };
 
-static bool run_command(PGconn *conn, const char *sql)
+/* "verb channel", and the payload unless it is NULL. Topics are constants without quotes. */
+static void set_command(struct command *c, const char *verb, const char *channel,
+                        const char *payload)
 {
-    PGresult *res = PQexec(conn, sql);
-    bool ok = PQresultStatus(res) == PGRES_COMMAND_OK;
-    PQclear(res);
-    return ok;
+    struct df_buf text;
+
+    df_buf_init(&text, sizeof(c->sql));
+    df_buf_addf(&text, "%s \"", verb);
+    for (; *channel; channel++) {
+        if (*channel == '"')
+            df_buf_addc(&text, '"');
+        df_buf_addc(&text, *channel);
+    }
+    df_buf_addc(&text, '"');
+    if (payload)
+        df_buf_addf(&text, ", '%s'", payload);
+    (void)snprintf(c->sql, sizeof(c->sql), DF_STR_FMT, DF_STR_ARG(df_buf_str(&text)));
+    df_buf_release(&text);
+    c->query = (struct df_query)PG_STATEMENT("notify", c->sql);
 }
 
-static void ignore_notice(void *arg, const char *message)
+static bool run_command(struct pg_db *pg, const struct command *c)
 {
-    (void)arg;
-    (void)message;
+    struct df_err err = DF_ERR_INIT;
+    enum df_code code = df_db_exec(&pg->base, &c->query, NULL, 0, NULL, &err);
+
+    if (code != DF_OK)
+        df_log_debug("NotificationsLost", "%s", err.detail);
+    return code == DF_OK;
 }
 
-static PGconn *open_connection(const struct df_notifier *n)
+static struct pg_db *open_connection(const struct df_notifier *n)
 {
-    const char *const keywords[] = {"connect_timeout",
-                                    "fallback_application_name",
-                                    "keepalives_idle",
-                                    "keepalives_interval",
-                                    "keepalives_count",
-                                    "dbname",
-                                    NULL};
-    const char *const values[] = {"5", "dataflow notifications", "10", "5", "3", n->url, NULL};
-
-    PGconn *conn = PQconnectdbParams(keywords, values, 1);
-    PQsetNoticeProcessor(conn, ignore_notice, NULL);
-    if (PQstatus(conn) == CONNECTION_OK)
-        return conn;
-    PQfinish(conn);
-    return NULL;
+    struct df_db *db = NULL;
+    enum df_code code = df_db_open(&(struct df_db_options){.url = n->url,
+                                                           .statement_timeout_ms = STATEMENT_MS,
+                                                           .foreign = true,
+                                                           .name = "dataflow notifications"},
+                                   &db, NULL);
+    return code == DF_OK ? pg_of(db) : NULL;
 }
 
-/* verb: LISTEN or NOTIFY; payload: quoted already, or empty. */
-static bool run_on_channel(const struct df_notifier *n, PGconn *conn, const char *verb,
-                           const char *payload)
+static void close_connection(struct pg_db *pg)
 {
-    char *channel = PQescapeIdentifier(conn, n->channel, strlen(n->channel));
-    char sql[320];
-
-    if (!channel)
-        return false;
-    (void)snprintf(sql, sizeof(sql), "%s %s%s", verb, channel, payload);
-    PQfreemem(channel);
-    return run_command(conn, sql);
+    df_db_close(pg ? &pg->base : NULL);
 }
 
 static bool connect_server(struct df_notifier *n)
 {
-    n->conn = open_connection(n);
-    if (n->conn && run_on_channel(n, n->conn, "LISTEN", ""))
+    n->pg = open_connection(n);
+    if (n->pg && run_command(n->pg, &n->listen))
         return true;
-    PQfinish(n->conn);
-    n->conn = NULL;
+    close_connection(n->pg);
+    n->pg = NULL;
     return false;
 }
 
@@ -100,12 +111,12 @@ static void report_heard(struct df_notifier *n)
     unsigned heard = 0;
     PGnotify *note;
 
-    while ((note = PQnotifies(n->conn))) {
+    while ((note = PQnotifies(n->pg->conn))) {
         bool probe = strcmp(note->extra, PROBE) == 0;
         n->probe_seen = n->probe_seen || probe;
         if (n->opt.channel && !probe)
             heard |= 1u;
-        for (size_t i = 0; note->be_pid != PQbackendPID(n->conn) && i < n->topics; i++) {
+        for (size_t i = 0; note->be_pid != PQbackendPID(n->pg->conn) && i < n->topics; i++) {
             if (strcmp(note->extra, n->opt.topics[i]) == 0)
                 heard |= 1u << i;
         }
@@ -121,13 +132,9 @@ static void report_heard(struct df_notifier *n)
 static bool tell_pending(struct df_notifier *n)
 {
     unsigned pending = atomic_exchange(&n->pending, 0);
-    char payload[96];
 
     for (size_t i = 0; i < n->topics; i++) {
-        if (!(pending & 1u << i))
-            continue;
-        (void)snprintf(payload, sizeof(payload), ", '%s'", n->opt.topics[i]);
-        if (!run_on_channel(n, n->conn, "NOTIFY", payload)) {
+        if ((pending & 1u << i) && !run_command(n->pg, &n->tell[i])) {
             (void)atomic_fetch_or(&n->pending, pending);
             return false;
         }
@@ -141,47 +148,51 @@ static bool tell_pending(struct df_notifier *n)
  */
 static void probe_delivery(struct df_notifier *n)
 {
-    PGconn *other = open_connection(n);
+    struct pg_db *other = open_connection(n);
     int64_t until_ms = df_mono_ms(df_clock_real()) + PROBE_MS;
     int64_t left_ms;
 
     n->probe_seen = false;
-    if (!other || !run_on_channel(n, other, "NOTIFY", ", '" PROBE "'")) {
-        PQfinish(other);
+    if (!other || !run_command(other, &n->probe)) {
+        close_connection(other);
         return; /* nothing was learned */
     }
     while (!n->probe_seen && !n->stopping &&
            (left_ms = until_ms - df_mono_ms(df_clock_real())) > 0) {
-        struct pollfd fds[2] = {{.fd = PQsocket(n->conn), .events = POLLIN},
+        struct pollfd fds[2] = {{.fd = PQsocket(n->pg->conn), .events = POLLIN},
                                 {.fd = n->wake, .events = POLLIN}};
         (void)poll(fds, 2, (int)left_ms);
-        if (!PQconsumeInput(n->conn))
+        if (!PQconsumeInput(n->pg->conn))
             break;
         report_heard(n);
     }
-    PQfinish(other);
-    if (!n->stopping && PQstatus(n->conn) == CONNECTION_OK)
+    close_connection(other);
+    if (!n->stopping && PQstatus(n->pg->conn) == CONNECTION_OK)
         n->opt.probed(n->opt.arg, n->probe_seen);
 }
 
 /* Listens and tells until the connection is lost or the notifier stops. */
 static void serve_connection(struct df_notifier *n)
 {
-    struct pollfd fds[2] = {{.fd = PQsocket(n->conn), .events = POLLIN},
+    struct pollfd fds[2] = {{.fd = PQsocket(n->pg->conn), .events = POLLIN},
                             {.fd = n->wake, .events = POLLIN}};
 
     if (!tell_pending(n)) /* what came while there was no connection */
         return;
     while (!n->stopping) {
-        if (poll(fds, 2, 60000) < 0)
+        int ready = poll(fds, 2, QUIET_MS);
+        if (ready < 0)
             continue;
+        /* A server that froze or was replaced says nothing. */
+        if (ready == 0 && df_db_ping(&n->pg->base, NULL) != DF_OK)
+            return;
         if (fds[1].revents) {
             eventfd_t count;
             (void)eventfd_read(n->wake, &count);
             if (!tell_pending(n))
                 return;
         }
-        if (!PQconsumeInput(n->conn) || PQstatus(n->conn) != CONNECTION_OK)
+        if (!PQconsumeInput(n->pg->conn) || PQstatus(n->pg->conn) != CONNECTION_OK)
             return;
         report_heard(n);
         if (fds[1].revents && !n->stopping) {
@@ -207,8 +218,8 @@ static int64_t connect_and_serve(void *arg)
         if (n->opt.probed)
             probe_delivery(n);
         serve_connection(n);
-        PQfinish(n->conn);
-        n->conn = NULL;
+        close_connection(n->pg);
+        n->pg = NULL;
     }
     if (!n->stopping)
         df_log_debug("NotificationsLost",
@@ -226,9 +237,11 @@ struct df_notifier *df_notifier_new(const struct df_notifier_options *opt)
     struct df_notifier *n = df_calloc(1, sizeof(*n));
     n->opt = *opt;
     n->url = df_strdup(df_str_c(opt->url));
-    n->channel = opt->channel ? df_strdup(df_str_c(opt->channel)) : df_strdup(DF_STR(CHANNEL));
-    while (opt->topics && n->topics < DF_NOTIFY_TOPICS && opt->topics[n->topics])
-        n->topics++;
+    const char *channel = opt->channel ? opt->channel : CHANNEL;
+    set_command(&n->listen, "LISTEN", channel, NULL);
+    set_command(&n->probe, "NOTIFY", channel, PROBE);
+    for (; opt->topics && n->topics < DF_NOTIFY_TOPICS && opt->topics[n->topics]; n->topics++)
+        set_command(&n->tell[n->topics], "NOTIFY", channel, opt->topics[n->topics]);
     n->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (n->wake < 0)
         abort();
@@ -258,7 +271,6 @@ void df_notifier_free(struct df_notifier *n)
     df_loop_release(&n->loop);
     (void)close(n->wake);
     free(n->url);
-    free(n->channel);
     free(n);
 }
 

@@ -1,7 +1,7 @@
 /*
- * What the parts of the PostgreSQL driver share: postgres.c (connection, transactions, errors),
- * pg_wire.c (prepared statements, the pipeline), pg_bulk.c (many rows at once), pg_params.c (values
- * to the wire), pg_result.c (columns).
+ * What the parts of the PostgreSQL driver share: postgres.c (transactions, errors), pg_connect.c
+ * (which server), pg_wire.c (prepared statements, the pipeline), pg_bulk.c (many rows at once),
+ * pg_params.c (values to the wire), pg_result.c (columns).
  */
 #ifndef DF_STORE_PG_PRIVATE_H
 #define DF_STORE_PG_PRIVATE_H
@@ -86,6 +86,14 @@ struct pg_result {
 struct pg_db {
     struct df_db base;
     PGconn *conn;
+    char *url; /* of this connection, for others to the same hosts */
+    struct df_db_options opt;
+    uint64_t place; /* stands for the URL */
+    size_t host;    /* of the URL */
+    uint64_t system;
+    int64_t timeline;    /* 0: not known, like the system */
+    bool asks;           /* now and then while it waits, whether the server still serves */
+    bool unreplicated;   /* the wait for the standby was ended: a commit may be lost */
     struct df_map stmts; /* by the query's address */
     uint64_t name_seed;
     unsigned name_serial;
@@ -105,8 +113,31 @@ static inline struct pg_db *pg_of(struct df_db *db)
     return (struct pg_db *)db;
 }
 
+#define PG_STATEMENT(n, s)                                                                         \
+    {                                                                                              \
+        .name = (n), .text = { [DF_POSTGRES] = {.sql = (s)} }                                      \
+    }
+
+/* --- pg_connect.c ----------------------------------------------------------------------------- */
+
+enum df_code df_pg_check_url(const char *url, struct df_err *err);
+void df_pg_url_risk(const char *url, bool strict, struct df_buf *out);
+enum df_code df_pg_open(const struct df_db_options *opt, struct df_db **ret, struct df_err *err);
+/* Whether the server was the primary before a failover that another connection has seen. */
+bool df_pg_is_past(const struct df_db *db);
+/* Asks the other hosts, and the server itself for a greeting. Takes seconds. *silences counts
+ * greetings that did not come, one after the other. False: the connection is as good as lost. */
+bool df_pg_still_serves(struct pg_db *pg, int *silences);
+/* Whether a silence longer than any statement ends the connection. */
+void df_pg_limit_silence(struct pg_db *pg, bool limited);
+
 /* --- postgres.c ------------------------------------------------------------------------------- */
 
+/* Prepares a new connection for pg_wire.c. */
+enum df_code df_pg_take_over(struct pg_db *pg, struct df_err *err);
+void df_pg_close(struct df_db *db);
+/* Copies a message without the text in double quotes, which may be a value or part of a URL. */
+void df_pg_copy_unquoted(const char *message, char *out, size_t size);
 /* The code for a SQLSTATE. */
 enum df_code df_pg_code(const char *state);
 /* Translates an error that the server sent; `what` names the failed operation. */

@@ -29,6 +29,8 @@
 /* How long to poll the socket under TLS, which may already have read data that libpq has not
  * seen. */
 #define TLS_SLICE_MS 100
+/* After such a silence, and again, the server is asked whether it still serves. */
+#define ASK_MS 4000
 
 struct batch {
     struct pg_db *pg;
@@ -231,18 +233,28 @@ static bool wait_ready(struct batch *b, bool output)
     struct pg_db *pg = b->pg;
     bool tls = PQsslInUse(pg->conn);
     int64_t start_ms = df_mono_ms(df_clock_real());
+    int64_t ask_ms = start_ms + ASK_MS;
+    int silences = 0;
     struct pollfd pfd = {
         .fd = PQsocket(pg->conn),
         .events = (short)(output ? POLLIN | POLLOUT : POLLIN),
     };
 
     for (;;) {
-        int64_t left = -1;
+        int64_t left = -1, now_ms = df_mono_ms(df_clock_real());
         if (pg->silence_ms > 0) {
-            left = pg->silence_ms - (df_mono_ms(df_clock_real()) - start_ms);
+            left = pg->silence_ms - (now_ms - start_ms);
             if (left <= 0)
                 return lose_connection(b, "the server does not answer");
         }
+        if (pg->asks && now_ms >= ask_ms) {
+            if (!df_pg_still_serves(pg, &silences))
+                return lose_connection(b, "the server does not serve any more");
+            ask_ms = df_mono_ms(df_clock_real()) + ASK_MS;
+            continue;
+        }
+        if (pg->asks && (left < 0 || left > ask_ms - now_ms))
+            left = ask_ms - now_ms;
         if (tls && (left < 0 || left > TLS_SLICE_MS))
             left = TLS_SLICE_MS;
         int n = poll(&pfd, 1, (int)left);
@@ -290,7 +302,7 @@ static bool send_prepare(struct batch *b, struct pg_stmt *st, const char *name,
 
     b->head[b->head_count].stmt = st;
     b->head[b->head_count++].parse = true;
-    if (!PQsendPrepare(conn, name, q->text[DF_POSTGRES].sql, (int)q->param_count, p->types))
+    if (!PQsendPrepare(conn, name, df_query_sql(q, DF_POSTGRES), (int)q->param_count, p->types))
         return lose_connection(b, PQerrorMessage(conn));
     b->sent++;
     return true;
@@ -305,7 +317,7 @@ static bool send_execute(struct batch *b, const struct pg_stmt *st, const struct
 {
     PGconn *conn = b->pg->conn;
     int count = (int)st->query->param_count;
-    int sent = b->pg->pooled ? PQsendQueryParams(conn, st->query->text[DF_POSTGRES].sql, count,
+    int sent = b->pg->pooled ? PQsendQueryParams(conn, df_query_sql(st->query, DF_POSTGRES), count,
                                                  p->types, p->values, p->lengths, p->formats, 0)
                              : PQsendQueryPrepared(conn, st->name, count, p->values, p->lengths,
                                                    p->formats, 0);

@@ -1,5 +1,6 @@
 /*
- * PostgreSQL by libpq: connection, transactions, errors. pg_wire.c sends and receives.
+ * PostgreSQL by libpq: transactions, errors, schema. pg_connect.c connects, pg_wire.c sends and
+ * receives.
  *
  * BEGIN, SAVEPOINT, RELEASE and ROLLBACK TO only set a bit in `held`; they go out with the next
  * statement, in the same round trip. When BEGIN is still held back, COMMIT sends nothing at all.
@@ -12,22 +13,12 @@
 #include "base/mem.h"
 #include "store/pg_private.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define IDLE_TIMEOUT_MS  60000
-#define SILENCE_GRACE_MS 15000
-
-#define STATEMENT(n, s)                                                                            \
-    {                                                                                              \
-        .name = (n), .text = { [DF_POSTGRES] = {.sql = (s)} }                                      \
-    }
-
 /* --- errors ----------------------------------------------------------------------------------- */
 
-/* Copies a message without the text in double quotes, which may be a value or part of a URL. */
-static void copy_unquoted(const char *message, char *out, size_t size)
+void df_pg_copy_unquoted(const char *message, char *out, size_t size)
 {
     bool quoted = false;
     size_t len = 0;
@@ -61,6 +52,7 @@ enum df_code df_pg_code(const char *state)
         {"22P05", DF_E_INVALID_TEXT},   /* untranslatable_character */
         {"22", DF_E_DB_CONSTRAINT},     /* the value does not fit its type */
         {"54000", DF_E_DB_CONSTRAINT},  /* a row or an index entry that is too large */
+        {"40003", DF_E_DB_UNAVAILABLE}, /* statement_completion_unknown */
         {"40", DF_E_DB_CONFLICT},       /* serialization_failure, deadlock_detected */
         {"55P03", DF_E_DB_CONFLICT},    /* lock_not_available */
         {"57014", DF_E_DB_TIMEOUT},     /* query_canceled */
@@ -104,191 +96,42 @@ enum df_code df_pg_fail(struct pg_db *pg, const PGresult *res, const char *what,
         return fail_read_only(pg, what, err);
     /* Data exceptions quote the value. Other errors do so in their DETAIL, which is left out. */
     if (in_class(state, "22")) {
-        copy_unquoted(message, safe, sizeof(safe));
+        df_pg_copy_unquoted(message, safe, sizeof(safe));
         message = safe;
     }
     /* This text reaches the client that sent the value. */
     enum df_code code = df_pg_code(state);
+    /* The server, or a pooler for it, ends the session or has lost it. */
+    if (in_class(state, "08") || in_class(state, "57P") || strcmp(state, "40003") == 0)
+        pg->base.alive = false;
     if (code == DF_E_INVALID_TEXT)
         return df_err_set(err, code, "A text holds a character that the database cannot store.");
     return df_err_set(err, code, "%s: %s (%s)", what, message, state);
 }
 
-/* --- connecting ------------------------------------------------------------------------------- */
+/* --- the connection --------------------------------------------------------------------------- */
 
+/* A wait for the standby that was cut short ends in a COMMIT that reports success. */
 static void on_notice(void *arg, const PGresult *res)
 {
-    (void)arg;
+    struct pg_db *pg = arg;
     const char *message = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+    const char *function = PQresultErrorField(res, PG_DIAG_SOURCE_FUNCTION);
+
+    if (function && strcmp(function, "SyncRepWaitForLSN") == 0)
+        pg->unreplicated = true;
     df_log_debug("DatabaseNotice", "%s", message ? message : "");
 }
 
-/*
- * The session's settings travel with the start-up packet, those of the URL among them. Settings
- * that the reading of rows relies on come last and win.
- *
- * A plan is made once and kept. A plan made while a table is small would scan it, and would go on
- * scanning when the table is large, until the table is next analyzed: perhaps a minute of full
- * load. Every condition of ours that may meet many rows has an index, so sequential scans are
- * switched off.
- */
-static void session_options(const struct df_db_options *opt, const char *from_url,
-                            struct df_buf *out)
+enum df_code df_pg_take_over(struct pg_db *pg, struct df_err *err)
 {
-    /* The lock timeout is shorter, so that the error names the lock as the reason. */
-    int64_t lock_ms = opt->statement_timeout_ms / 3 + 1;
-    df_buf_addf(out, "-c statement_timeout=%lld -c lock_timeout=%lld",
-                (long long)opt->statement_timeout_ms, (long long)lock_ms);
-    df_buf_addf(
-        out, " -c idle_in_transaction_session_timeout=%lld",
-        (long long)(opt->idle_transaction_ms > 0 ? opt->idle_transaction_ms : IDLE_TIMEOUT_MS));
-    df_buf_addf(out, " -c default_transaction_read_only=%s", opt->read_only ? "on" : "off");
-    if (!opt->foreign)
-        df_buf_addz(out, " -c enable_seqscan=off -c jit=off");
-    if (from_url)
-        df_buf_addf(out, " %s", from_url);
-    df_buf_addz(out, " -c TimeZone=UTC -c DateStyle=ISO -c bytea_output=hex");
+    PQsetNoticeReceiver(pg->conn, on_notice, pg);
+    if (PQsetnonblocking(pg->conn, 1) != 0 || !PQenterPipelineMode(pg->conn))
+        return df_err_set(err, DF_E_DB_UNAVAILABLE, "libpq: %s", PQerrorMessage(pg->conn));
+    return DF_OK;
 }
 
-static PGconn *start_connection(const struct df_db_options *opt, const char *options)
-{
-    char timeout[24];
-    /* libpq counts in seconds, and treats 1 as 2. */
-    (void)snprintf(timeout, sizeof(timeout), "%lld",
-                   (long long)((opt->connect_timeout_ms + 999) / 1000));
-    const char *const settings[][2] = {
-        /* Before dbname: defaults, which the URL may override. */
-        {"connect_timeout", timeout},
-        {"fallback_application_name", "dataflow"},
-        {"keepalives_idle", "10"},
-        {"keepalives_interval", "5"},
-        {"keepalives_count", "3"},
-        {"tcp_user_timeout", "10000"},
-        {"gssencmode", "disable"},
-        {"target_session_attrs", opt->read_only ? "any" : "read-write"},
-        {"dbname", opt->url},
-        {"client_encoding", "UTF8"},
-        {"options", options},
-    };
-    enum { COUNT = sizeof(settings) / sizeof(settings[0]) };
-    const char *keywords[COUNT + 1] = {0};
-    const char *values[COUNT + 1] = {0};
-
-    for (size_t i = 0; i < COUNT; i++) {
-        keywords[i] = settings[i][0];
-        values[i] = settings[i][1];
-    }
-    return PQconnectdbParams(keywords, values, 1);
-}
-
-/* NULL: err says why. */
-static PQconninfoOption *parse_url(const char *url, struct df_err *err)
-{
-    char safe[256];
-    char masked[256];
-    char *message = NULL;
-
-    PQconninfoOption *parsed = PQconninfoParse(url, &message);
-    if (!parsed) {
-        df_db_url_masked(url, masked, sizeof(masked));
-        copy_unquoted(message ? message : "", safe, sizeof(safe));
-        PQfreemem(message);
-        df_err_set(err, DF_E_CONFIG, "database.url %s is not understood: %s", masked, safe);
-    }
-    return parsed;
-}
-
-static enum df_code pg_check_url(const char *url, struct df_err *err)
-{
-    PQconninfoOption *parsed = parse_url(url, err);
-    PQconninfoFree(parsed);
-    return parsed ? DF_OK : DF_E_CONFIG;
-}
-
-static const char *option_of(const PQconninfoOption *all, const char *keyword, const char *variable)
-{
-    const char *value = NULL;
-    for (const PQconninfoOption *o = all; o->keyword; o++) {
-        if (strcmp(o->keyword, keyword) == 0)
-            value = o->val;
-    }
-    if (!value || !*value)
-        value = secure_getenv(variable);
-    return value && *value ? value : NULL;
-}
-
-/* `hosts` may be a list, and may name directories of Unix sockets. */
-static bool leaves_machine(const char *hosts)
-{
-    struct df_str rest = df_str_c(hosts);
-
-    while (rest.len > 0) {
-        struct df_str host;
-        rest = df_str_cut(rest, ',', &host);
-        bool socket = host.len == 0 || host.ptr[0] == '/' || host.ptr[0] == '@';
-        if (!socket && !df_host_is_loopback(host))
-            return true;
-    }
-    return false;
-}
-
-/* libpq verifies the server only with a verifying mode, or with `require` and a root
- * certificate. */
-static void pg_url_risk(const char *url, struct df_buf *out)
-{
-    PQconninfoOption *all = PQconninfoParse(url, NULL);
-
-    if (!all)
-        return;
-    const char *mode = option_of(all, "sslmode", "PGSSLMODE");
-    const char *address = option_of(all, "hostaddr", "PGHOSTADDR");
-    const char *hosts = address ? address : option_of(all, "host", "PGHOST");
-    bool by_service =
-        !mode && option_of(all, "service", "PGSERVICE"); /* the service file may set the mode */
-    bool verified =
-        mode && (df_str_starts(df_str_c(mode), DF_STR("verify-")) ||
-                 (strcmp(mode, "require") == 0 && option_of(all, "sslrootcert", "PGSSLROOTCERT")));
-    if (hosts && leaves_machine(hosts) && !verified && !by_service)
-        df_buf_addf(out,
-                    "nothing is verified with sslmode=%s%s: whoever stands between can read and "
-                    "change everything; write sslmode=verify-full&sslrootcert=FILE, the file with "
-                    "the authority's certificate",
-                    mode ? mode : "prefer", mode ? "" : ", the default");
-    PQconninfoFree(all);
-}
-
-static enum df_code connect_server(struct pg_db *pg, const struct df_db_options *opt,
-                                   struct df_err *err)
-{
-    char masked[256];
-    struct df_buf options;
-    enum df_code code = DF_OK;
-
-    df_db_url_masked(opt->url, masked, sizeof(masked));
-    PQconninfoOption *parsed = parse_url(opt->url, err);
-    if (!parsed)
-        return DF_E_CONFIG;
-    const char *from_url = NULL;
-    for (const PQconninfoOption *o = parsed; o->keyword; o++) {
-        if (strcmp(o->keyword, "options") == 0)
-            from_url = o->val;
-    }
-    df_buf_init(&options, 16384);
-    session_options(opt, from_url, &options);
-    pg->conn = start_connection(opt, df_buf_str(&options).ptr);
-    if (df_buf_failed(&options))
-        code = df_err_set(err, DF_E_CONFIG, "database.url %s: the options are too long", masked);
-    else if (!pg->conn)
-        code = df_err_set(err, DF_E_DB_UNAVAILABLE, "out of memory");
-    else if (PQstatus(pg->conn) != CONNECTION_OK)
-        code = df_err_set(err, DF_E_DB_UNAVAILABLE, "cannot connect to %s: %s", masked,
-                          PQerrorMessage(pg->conn));
-    df_buf_release(&options);
-    PQconninfoFree(parsed);
-    return code;
-}
-
-static void pg_close(struct df_db *db)
+void df_pg_close(struct df_db *db)
 {
     struct pg_db *pg = pg_of(db);
 
@@ -296,88 +139,17 @@ static void pg_close(struct df_db *db)
     df_pg_stmts_release(pg);
     df_pg_params_release(&pg->params);
     df_arena_release(&pg->arena);
+    if (pg->url)
+        explicit_bzero(pg->url, strlen(pg->url)); /* it holds a password */
+    free(pg->url);
     free(pg);
-}
-
-/*
- * Data answered with 2xx must be on disk: when the server commits asynchronously, this session
- * turns that off. Behind a pooler a session setting does not last.
- */
-static enum df_code require_durability(struct pg_db *pg, struct df_err *err)
-{
-    static const struct df_query ask =
-        STATEMENT("durability", "SELECT set_config('synchronous_commit', 'on', false) "
-                                "WHERE current_setting('synchronous_commit') = 'off'");
-    static const struct df_query look =
-        STATEMENT("durability", "SELECT 1 WHERE current_setting('synchronous_commit') = 'off'");
-    PGresult *res = NULL;
-    struct pg_sink sink = {.ret_result = &res};
-
-    enum df_code code = df_pg_run(pg, pg->pooled ? &look : &ask, NULL, 1, &sink, err);
-    if (code == DF_OK && pg->pooled && PQntuples(res) > 0)
-        code = df_err_set(err, DF_E_CONFIG,
-                          "synchronous_commit is off, and behind a pooler it is the server's to "
-                          "set: ALTER ROLE %s SET synchronous_commit = on",
-                          PQuser(pg->conn));
-    PQclear(res);
-    return code;
-}
-
-/*
- * There is a pooler when the backend that serves us is not the one that greeted us. In transaction
- * mode another backend may run the next transaction, and it knows none of the statements prepared
- * before; an error about that in the middle of a transaction would undo it.
- */
-static enum df_code detect_pooler(struct pg_db *pg, struct df_err *err)
-{
-    static const struct df_query q = STATEMENT("backend", "SELECT pg_backend_pid()");
-    PGresult *res = NULL;
-    struct pg_sink sink = {.ret_result = &res};
-
-    pg->pooled = true; /* until the answer is known */
-    enum df_code code = df_pg_run(pg, &q, NULL, 1, &sink, err);
-    if (code == DF_OK)
-        pg->pooled = strtol(PQgetvalue(res, 0, 0), NULL, 10) != PQbackendPID(pg->conn);
-    PQclear(res);
-    return code;
-}
-
-static enum df_code pg_open(const struct df_db_options *opt, struct df_db **ret, struct df_err *err)
-{
-    struct pg_db *pg = df_calloc(1, sizeof(*pg));
-
-    pg->base = (struct df_db){.ops = &df_postgres_ops, .alive = true};
-    pg->read_only = opt->read_only;
-    pg->statement_timeout_ms = opt->statement_timeout_ms;
-    pg->silence_ms = opt->statement_timeout_ms + SILENCE_GRACE_MS;
-    if (pg->silence_ms > INT_MAX)
-        pg->silence_ms = INT_MAX;
-    df_random(df_clock_real(), &pg->name_seed, sizeof(pg->name_seed));
-    df_arena_init(&pg->arena);
-
-    enum df_code code = connect_server(pg, opt, err);
-    if (code == DF_OK) {
-        PQsetNoticeReceiver(pg->conn, on_notice, NULL);
-        if (PQsetnonblocking(pg->conn, 1) != 0 || !PQenterPipelineMode(pg->conn))
-            code = df_err_set(err, DF_E_DB_UNAVAILABLE, "libpq: %s", PQerrorMessage(pg->conn));
-    }
-    if (code == DF_OK)
-        code = detect_pooler(pg, err);
-    if (code == DF_OK && !opt->read_only)
-        code = require_durability(pg, err);
-    if (code != DF_OK) {
-        pg_close(&pg->base);
-        return code;
-    }
-    *ret = &pg->base;
-    return DF_OK;
 }
 
 /* --- statements ------------------------------------------------------------------------------- */
 
 static enum df_code pg_ping(struct df_db *db, struct df_err *err)
 {
-    static const struct df_query q = STATEMENT("ping", "SELECT 1");
+    static const struct df_query q = PG_STATEMENT("ping", "SELECT 1");
     struct pg_sink sink = {0};
     return df_pg_run(pg_of(db), &q, NULL, 1, &sink, err);
 }
@@ -442,7 +214,7 @@ static bool is_unbegun(const struct pg_db *pg)
 
 static enum df_code pg_commit(struct df_db *db, struct df_err *err)
 {
-    static const struct df_query q = STATEMENT("commit", "COMMIT");
+    static const struct df_query q = PG_STATEMENT("commit", "COMMIT");
     struct pg_db *pg = pg_of(db);
     struct pg_sink sink = {0};
 
@@ -450,7 +222,13 @@ static enum df_code pg_commit(struct df_db *db, struct df_err *err)
         pg->held = 0;
         return DF_OK;
     }
+    pg->unreplicated = false;
     enum df_code code = df_pg_run(pg, &q, NULL, 1, &sink, err);
+    if (code == DF_OK && pg->unreplicated) {
+        pg->base.alive = false;
+        return df_err_set(err, DF_E_DB_UNAVAILABLE,
+                          "commit: somebody ended the wait for the standby");
+    }
     /* COMMIT of a failed transaction rolls back and reports success. */
     if (code == DF_OK && strcmp(sink.tag, "COMMIT") != 0)
         code = df_err_set(err, DF_E_DB, "commit: the server has rolled the transaction back");
@@ -459,7 +237,7 @@ static enum df_code pg_commit(struct df_db *db, struct df_err *err)
 
 static void pg_rollback(struct df_db *db)
 {
-    static const struct df_query q = STATEMENT("rollback", "ROLLBACK");
+    static const struct df_query q = PG_STATEMENT("rollback", "ROLLBACK");
     struct pg_db *pg = pg_of(db);
     struct pg_sink sink = {0};
     bool unbegun = is_unbegun(pg);
@@ -572,7 +350,7 @@ static enum df_code try_schema_lock(struct pg_db *pg, bool *ret_locked, struct d
 {
     /* The key spells "DataFlow". */
     static const struct df_query q =
-        STATEMENT("schema lock", "SELECT pg_try_advisory_lock(4927347428462194551)");
+        PG_STATEMENT("schema lock", "SELECT pg_try_advisory_lock(4927347428462194551)");
     struct df_result *r = NULL;
 
     enum df_code code = pg_query(&pg->base, &q, NULL, &r, err);
@@ -601,7 +379,7 @@ static enum df_code pg_schema_lock(struct df_db *db, struct df_err *err)
         df_sleep_ms(DF_SCHEMA_LOCK_POLL_MS);
     }
     /* Building an index on a large table may take long. */
-    pg->silence_ms = 0;
+    df_pg_limit_silence(pg, false);
     return pg_script(db, "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0",
                      err);
 }
@@ -610,7 +388,7 @@ static void pg_schema_unlock(struct df_db *db)
 {
     struct pg_db *pg = pg_of(db);
 
-    pg->silence_ms = pg->statement_timeout_ms + SILENCE_GRACE_MS;
+    df_pg_limit_silence(pg, true);
     if (!db->alive)
         return;
     if (pg_script(db,
@@ -622,10 +400,11 @@ static void pg_schema_unlock(struct df_db *db)
 
 const struct df_db_ops df_postgres_ops = {
     .dialect = DF_POSTGRES,
-    .check_url = pg_check_url,
-    .url_risk = pg_url_risk,
-    .open = pg_open,
-    .close = pg_close,
+    .check_url = df_pg_check_url,
+    .url_risk = df_pg_url_risk,
+    .open = df_pg_open,
+    .close = df_pg_close,
+    .is_past = df_pg_is_past,
     .ping = pg_ping,
     .query = pg_query,
     .step = df_pg_step,

@@ -31,6 +31,26 @@ enum df_code df_rows_run(struct df_db *db, const struct df_rows *r, int64_t *aff
                            affected, NULL, err);
 }
 
+enum df_code df_rows_fit(struct df_db *db, const struct df_query *q, const struct df_value *values,
+                         size_t count, int64_t most, int64_t *ret, struct df_err *err)
+{
+    struct df_result *r = NULL;
+    int64_t bytes = 0;
+    enum df_code code = df_db_query(db, q, values, count, &r, err);
+
+    *ret = 0;
+    if (code != DF_OK)
+        return code;
+    while ((code = df_result_step(r, err)) == DF_ROW) {
+        bytes += df_col_int(r, 0);
+        if (bytes > most && *ret > 0)
+            break;
+        ++*ret;
+    }
+    df_result_free(r);
+    return code == DF_ROW || code == DF_DONE ? DF_OK : code;
+}
+
 struct df_ids df_ids_for(struct df_arena *a, size_t most, bool quoted)
 {
     return (struct df_ids){

@@ -26,6 +26,12 @@ void df_rows_put(struct df_rows *r, const struct df_query *q, const struct df_va
 enum df_code df_rows_run(struct df_db *db, const struct df_rows *r, int64_t *affected,
                          struct df_err *err) DF_MUST_CHECK;
 
+/* Of a query whose first column is a size: how many rows from the first on have no more than `most`
+ * bytes together, but one at least, if there is one. Rows behind them are not read. */
+enum df_code df_rows_fit(struct df_db *db, const struct df_query *q, const struct df_value *values,
+                         size_t count, int64_t most, int64_t *ret,
+                         struct df_err *err) DF_MUST_CHECK;
+
 /* A list of keys for EACH_INT or EACH_UUID (tools/embed_sql.py): "[1,2,3]", or with quotes. */
 struct df_ids {
     char *text;

@@ -275,7 +275,7 @@ static enum df_code run_in_transaction(struct df_db *db, struct df_arena *arena,
 
 /* Servers of the previous version write to the tables while a script locks them, in another order:
  * the database may resolve the deadlock by ending the script. */
-#define CONFLICT_TRIES 5
+#define CONFLICT_TRIES 20
 
 static enum df_code run_script(struct df_db *db, struct df_arena *arena, struct script *s,
                                struct df_err *err)
@@ -380,7 +380,7 @@ enum df_code df_schema_check(struct df_db *db, struct df_err *err)
 /* The statement that records a script, with its values in place of the markers (?1, $1 or ?). */
 static void print_record(enum df_dialect d, const struct script *s, struct df_buf *out)
 {
-    const char *sql = df_q_schema_script_record.text[d].sql;
+    const char *sql = df_query_sql(&df_q_schema_script_record, d);
     const unsigned char *markers = df_q_schema_script_record.text[d].markers;
 
     for (; sql && *sql; sql++) {

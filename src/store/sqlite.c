@@ -23,6 +23,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define VACUUM_PAGES "100" /* moved in one step: some milliseconds */
+
 static const char *const control_sql[CTL_COUNT] = {
     [CTL_BEGIN] = "BEGIN",
     [CTL_BEGIN_WRITE] = "BEGIN IMMEDIATE",
@@ -213,6 +215,12 @@ static enum df_code enter_wal(struct sqlite_db *s, struct df_err *err)
     return code;
 }
 
+static bool is_empty(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && st.st_size == 0;
+}
+
 static enum df_code configure_connection(struct sqlite_db *s, struct df_err *err)
 {
     sqlite3_extended_result_codes(s->handle, 1);
@@ -223,13 +231,19 @@ static enum df_code configure_connection(struct sqlite_db *s, struct df_err *err
 
     enum df_code code = run_pragmas(s,
                                     "PRAGMA trusted_schema=OFF;"
+                                    "PRAGMA secure_delete=ON;"
                                     "PRAGMA foreign_keys=ON;"
                                     "PRAGMA temp_store=MEMORY;"
                                     "PRAGMA cache_size=-2048;",
                                     err);
     if (code != DF_OK || s->read_only)
         return code;
-    code = enter_wal(s, err);
+    /* Only a file that is empty takes it without being written anew; on others it would be a write
+     * with every connection. */
+    if (is_empty(s->path))
+        code = run_pragmas(s, "PRAGMA auto_vacuum=INCREMENTAL", err);
+    if (code == DF_OK)
+        code = enter_wal(s, err);
     if (code != DF_OK)
         return code;
     return run_pragmas(s,
@@ -389,6 +403,35 @@ static enum df_code sqlite_rollback_to(struct df_db *db, struct df_err *err)
     return code == DF_OK ? run_control(s, CTL_RELEASE, err) : code;
 }
 
+/* --- space ------------------------------------------------------------------------------------ */
+
+static int read_number(void *arg, int columns, char **values, char **names)
+{
+    (void)names;
+    if (columns > 0 && values[0])
+        *(int64_t *)arg = strtoll(values[0], NULL, 10);
+    return 0;
+}
+
+/* The last statement's first column, if it has one, is *ret_left: pages that are free, or whether
+ * somebody still reads the log. */
+static enum df_code sqlite_give_back(struct df_db *db, enum df_space what, int64_t *ret_left,
+                                     struct df_err *err)
+{
+    static const char *const sql[] = {
+        [DF_SPACE_STEP] = "PRAGMA incremental_vacuum(" VACUUM_PAGES ");"
+                          "SELECT CASE WHEN v.auto_vacuum = 2 THEN f.freelist_count ELSE 0 END"
+                          " FROM pragma_freelist_count AS f, pragma_auto_vacuum AS v",
+        [DF_SPACE_LOG] = "PRAGMA wal_checkpoint(TRUNCATE)",
+        [DF_SPACE_ALL] = "PRAGMA auto_vacuum=INCREMENTAL; VACUUM; PRAGMA wal_checkpoint(TRUNCATE)",
+    };
+    struct sqlite_db *s = sqlite_of(db);
+
+    *ret_left = 0;
+    int rc = sqlite3_exec(s->handle, sql[what], read_number, ret_left, NULL);
+    return rc == SQLITE_OK ? DF_OK : df_sqlite_fail(s, rc, "giving space back", err);
+}
+
 /* --- schema ----------------------------------------------------------------------------------- */
 
 static enum df_code fail_script(struct sqlite_db *s, const char *sql, const char *at, int rc,
@@ -485,6 +528,7 @@ const struct df_db_ops df_sqlite_ops = {
     .release = sqlite_release,
     .rollback_to = sqlite_rollback_to,
     .script = sqlite_script,
+    .give_back = sqlite_give_back,
     .schema_lock = sqlite_schema_lock,
     .schema_unlock = sqlite_schema_unlock,
 };

@@ -16,8 +16,8 @@ static enum df_code prepare_stmt(struct sqlite_db *s, const struct df_query *q, 
                                  struct df_err *err)
 {
     sqlite3_stmt *h = NULL;
-    int rc = sqlite3_prepare_v3(s->handle, q->text[DF_SQLITE].sql, -1, SQLITE_PREPARE_PERSISTENT,
-                                &h, NULL);
+    int rc = sqlite3_prepare_v3(s->handle, df_query_sql(q, DF_SQLITE), -1,
+                                SQLITE_PREPARE_PERSISTENT, &h, NULL);
     if (rc != SQLITE_OK)
         return df_sqlite_fail(s, rc, q->name, err);
     if (!h || (size_t)sqlite3_bind_parameter_count(h) != q->param_count) {

@@ -16,9 +16,9 @@
 #include <stdlib.h>
 
 #define BACKOFF_FIRST_MS   50
-#define BACKOFF_LAST_MS    5000
+#define BACKOFF_LAST_MS    2000
 #define RECONNECT_LIMIT_MS 2000
-#define IDLE_NS            (INT64_C(30) * 1000000000)
+#define IDLE_NS            (INT64_C(300) * 1000000000) /* what lies between may forget it then */
 #define FULL_NS            (INT64_C(10) * 1000000000)
 /* Another process holds SQLite's lock for longer than this only when something is wrong. */
 #define SQLITE_LOCK_MS 5000
@@ -75,6 +75,12 @@ static struct df_metric_family reconnects = {
     .type = DF_COUNTER,
 };
 
+static struct df_metric_family failovers = {
+    .name = "dataflow_db_failovers_total",
+    .help = "How often another database server has taken over.",
+    .type = DF_COUNTER,
+};
+
 static struct store_metrics metrics;
 static pthread_once_t metrics_once = PTHREAD_ONCE_INIT;
 
@@ -87,7 +93,7 @@ static void init_metrics(void)
 {
     static const struct df_str kinds[2] = {{"read", 4}, {"write", 5}};
     struct df_metric_family *all[] = {&jobs_total,     &job_seconds, &queue_waiting, &group_size,
-                                      &commit_seconds, &connections, &reconnects};
+                                      &commit_seconds, &connections, &reconnects,    &failovers};
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         df_metric_register(all[i]);
@@ -102,6 +108,7 @@ static void init_metrics(void)
     metrics.commit_seconds = df_metric_get(&commit_seconds, NULL);
     metrics.connections = df_metric_get(&connections, NULL);
     metrics.reconnects = df_metric_get(&reconnects, NULL);
+    metrics.failovers = df_metric_get(&failovers, NULL);
 }
 
 static void collect_waiting(void *arg)
@@ -122,9 +129,33 @@ static void close_connection(struct store_worker *w)
     df_metric_add(w->store->metrics->connections, -1);
 }
 
+/* The server of a new connection: is it another one than before? */
+static void note_server(struct df_store *s, const struct df_db *db)
+{
+    char before[DF_DB_SERVER_MAX];
+    uint64_t history = df_db_history(db);
+
+    df_lock(&s->lock);
+    bool other = s->history && history && s->history != history;
+    memcpy(before, s->server, sizeof(before));
+    (void)snprintf(s->server, sizeof(s->server), "%s", df_db_server(db));
+    s->history = history ? history : s->history;
+    df_unlock(&s->lock);
+    if (!other)
+        return;
+    atomic_fetch_add(&s->failovers, 1);
+    df_metric_add(s->metrics->failovers, 1);
+    struct df_log_field fields[] = {DF_F("host", df_str_c(df_db_server(db))),
+                                    DF_F("before", df_str_c(before))};
+    df_log_write(DF_LOG_WARN, "DatabaseFailedOver", fields, 2,
+                 "another database server has taken over");
+}
+
 static void adopt_connection(struct store_worker *w, struct df_db *take_db)
 {
     struct df_store *s = w->store;
+    const char *server = df_db_server(take_db);
+    struct df_log_field host = DF_F("host", df_str_c(server));
 
     assert(!w->db);
     w->db = take_db;
@@ -135,14 +166,23 @@ static void adopt_connection(struct store_worker *w, struct df_db *take_db)
     if (w->was_connected)
         df_metric_add(s->metrics->reconnects, 1);
     w->was_connected = true;
+    note_server(s, take_db);
     if (atomic_exchange(&s->down, false))
-        df_log_info("DatabaseRestored", "the database is back");
+        df_log_write(DF_LOG_INFO, "DatabaseRestored", &host, server[0] ? 1 : 0,
+                     "the database is back");
 }
 
 static void tell_lost(struct df_store *s, const char *why)
 {
-    if (!atomic_exchange(&s->down, true))
-        df_log_error("DatabaseLost", "%s", why);
+    char server[DF_DB_SERVER_MAX];
+
+    if (atomic_exchange(&s->down, true))
+        return;
+    df_lock(&s->lock);
+    memcpy(server, s->server, sizeof(server));
+    df_unlock(&s->lock);
+    struct df_log_field host = DF_F("host", df_str_c(server));
+    df_log_write(DF_LOG_ERROR, "DatabaseLost", &host, server[0] ? 1 : 0, "%s", why);
 }
 
 void df_store_lost(struct store_worker *w, const struct df_err *why)
@@ -190,7 +230,7 @@ static void drop_dead_connection(struct store_worker *w)
     if (!w->db)
         return;
     if (now - w->proven_ns < IDLE_NS && w->proven_ns >= atomic_load(&w->store->lost_ns))
-        return;
+        return; /* a connection to a primary of the past fails in its first call */
     if (df_db_ping(w->db, NULL) == DF_OK)
         w->proven_ns = now;
     else
@@ -369,6 +409,7 @@ enum df_code df_store_open(const struct df_store_options *opt, struct df_store *
     s->group_max = (size_t)bounded_setting(opt->settings.group_max, 256, 1, QUEUE_MAX);
     s->savepoints_max = dialect == DF_POSTGRES ? POSTGRES_SAVEPOINTS : SIZE_MAX;
     s->metrics = &metrics;
+    df_mutex_init(&s->lock);
     for (size_t i = 0; i < 2; i++)
         df_queue_init(&s->queues[i],
                       (size_t)bounded_setting(opt->settings.queue_size, 4096, 1, QUEUE_MAX));
@@ -415,6 +456,7 @@ void df_store_close(struct df_store *s)
     df_metric_off_collect(collect_waiting, s);
     for (size_t i = 0; i < 2; i++)
         df_queue_release(&s->queues[i]);
+    df_mutex_destroy(&s->lock);
     free(s->workers);
     free(s->url);
     free(s);
@@ -501,6 +543,11 @@ enum df_code df_store_read_wait(struct df_store *s, struct df_job *job, struct d
 enum df_dialect df_store_dialect(const struct df_store *s)
 {
     return s->dialect;
+}
+
+uint64_t df_store_failovers(const struct df_store *s)
+{
+    return atomic_load(&s->failovers);
 }
 
 bool df_store_disk_full(const struct df_store *s)

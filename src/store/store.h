@@ -85,6 +85,14 @@ enum df_code df_store_read_wait(struct df_store *s, struct df_job *job,
 
 enum df_dialect df_store_dialect(const struct df_store *s);
 
+/*
+ * How often another server has taken over from the one before, as far as this process has seen. It
+ * grows before the first job runs on the new server. The last commits on the one before may be
+ * lost: whoever has state in memory that must not be ahead of the database compares, and reads it
+ * afresh.
+ */
+uint64_t df_store_failovers(const struct df_store *s);
+
 /* Whether a job failed for want of room on a disk in the last ten seconds. */
 bool df_store_disk_full(const struct df_store *s);
 

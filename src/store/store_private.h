@@ -2,6 +2,7 @@
 #ifndef DF_STORE_STORE_PRIVATE_H
 #define DF_STORE_STORE_PRIVATE_H
 
+#include "base/lock.h"
 #include "base/loop.h"
 #include "base/metrics.h"
 #include "store/store.h"
@@ -23,6 +24,7 @@ struct store_metrics {
     struct df_metric *commit_seconds;
     struct df_metric *connections;
     struct df_metric *reconnects;
+    struct df_metric *failovers;
 };
 
 /* A thread and its connection. No other thread touches the connection. */
@@ -57,6 +59,10 @@ struct df_store {
     struct store_worker *workers;
     size_t worker_count;
     _Atomic bool down;
+    _Atomic uint64_t failovers; /* see df_store_failovers */
+    struct df_mutex lock;
+    uint64_t history DF_GUARDED_BY(lock); /* of the newest connection; 0: not known */
+    char server[DF_DB_SERVER_MAX] DF_GUARDED_BY(lock);
     _Atomic int64_t
         lost_ns; /* when a connection was last lost; connections proven before that are suspect */
     _Atomic int64_t full_ns; /* when a job last failed for want of room; 0: never */

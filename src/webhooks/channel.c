@@ -40,8 +40,6 @@ struct disabled {
 
 struct df_webhooks {
     struct df_webhooks_options opt;
-    struct df_secret *master;     /* the key of secrets in the database, or NULL */
-    struct df_secret *old_master; /* the key before that one, or NULL */
     struct df_retry_policy schedule;
     struct df_channel channel;
     struct df_delivery *delivery;
@@ -79,8 +77,8 @@ static enum df_code open_secrets(const struct df_webhooks *w, struct df_str subs
         .previous_encrypted = df_col_blob(r, webhook_load_PreviousSecretEncrypted),
         .previous_expires_at = df_col_time(r, webhook_load_PreviousSecretExpiresAt),
     };
-    const struct df_webhook_keys keys = df_webhooks_master_keys(w);
-    return df_webhook_secret_open(&keys, subscription, &columns, now_ms, a, ret, ret_previous, err);
+    return df_webhook_secret_open(w->opt.keys, subscription, &columns, now_ms, a, ret, ret_previous,
+                                  err);
 }
 
 /* The breaker is the subscription's, not the host's: one dead URL of a host is not the host. */
@@ -114,6 +112,8 @@ static enum df_code build_webhook(const struct df_channel *c, struct df_str id, 
     if (body.len < 3 || body.ptr[body.len - 1] != '}')
         return df_err_set(err, DF_E_MALFORMED_JSON, "PayloadJson is no JSON object");
     enum df_code code = open_secrets(w, subscription, r, a, now_ms, &secret, &previous, err);
+    if (code == DF_E_CONFIG)
+        return df_err_set(err, DF_E_BUSY, "the secret's key is not known here"); /* perhaps soon */
     if (code != DF_OK)
         return code;
     ret->url = df_arena_cstr(a, df_col_text(r, webhook_load_Url));
@@ -272,12 +272,11 @@ struct df_webhooks *df_webhooks_new(const struct df_webhooks_options *opt)
                                            .delay_count = w->opt.settings.retry_delays_ms.count,
                                            .max_attempts =
                                                (int64_t)w->opt.settings.retry_delays_ms.count + 1};
-    w->master = df_secret_key_new(df_secret_str(opt->settings.key));
-    w->old_master = df_secret_key_new(df_secret_str(opt->settings.old_key));
     w->channel = (struct df_channel){
         .name = CHANNEL,
         .id_type = DF_UUID,
         DF_CHANNEL_OUTBOX(webhook),
+        .dismissed = &df_q_webhook_dismissed,
         .settled = webhooks_settled,
         .committed = webhooks_committed,
         .whose = whose_webhook,
@@ -290,11 +289,6 @@ struct df_webhooks *df_webhooks_new(const struct df_webhooks_options *opt)
         .arg = w,
     };
     return w;
-}
-
-struct df_webhook_keys df_webhooks_master_keys(const struct df_webhooks *w)
-{
-    return (struct df_webhook_keys){.master = w->master, .old_master = w->old_master};
 }
 
 static void heard_of_webhooks(void *arg, size_t topic)
@@ -336,8 +330,6 @@ void df_webhooks_free(struct df_webhooks *w)
         return;
     df_webhooks_stop(w);
     df_notifier_free(w->notifier);
-    df_secret_free(w->master);
-    df_secret_free(w->old_master);
     free(w->disabled);
     free(w);
 }

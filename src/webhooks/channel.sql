@@ -34,7 +34,7 @@ JOIN WebhookSubscriptions AS s ON s.Id = d.SubscriptionId
 JOIN Clients AS k ON k.Id = s.ClientId
 WHERE d.Id IN EACH_UUID(:ids);
 
--- The dead letters that were not replayed, of the time since :since: a delivery stays in Error when its letter is
+-- The dead letters that were neither replayed nor dismissed, of the time since :since: a delivery stays in Error when its letter is
 -- replayed. What waited for a subscription that was switched off was to be given up; if the server did that,
 -- alert_webhooks_failing tells of it.
 -- name: webhook_given_up
@@ -46,7 +46,7 @@ FROM (SELECT g.Target, g.EndedAt, g.LastError, ROW_NUMBER() OVER (PARTITION BY g
       FROM (SELECT f.SubscriptionId AS Target, f.CreatedAt AS EndedAt, f.LastError AS LastError
             FROM WebhookDeliveryFailures AS f
             JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
-            WHERE f.ReplayedAt IS NULL AND f.CreatedAt > :since AND CAST(s.IsActive AS INT) = 1
+            WHERE f.ReplayedAt IS NULL AND f.DismissedAt IS NULL AND f.CreatedAt > :since AND CAST(s.IsActive AS INT) = 1
             ORDER BY f.CreatedAt DESC
             LIMIT :rows) AS g) AS n
 GROUP BY n.Target
@@ -59,7 +59,7 @@ FROM (SELECT g.Target, g.EndedAt, g.LastError, ROW_NUMBER() OVER (PARTITION BY g
       FROM (SELECT TOP (:rows) f.SubscriptionId AS Target, f.CreatedAt AS EndedAt, f.LastError AS LastError
             FROM WebhookDeliveryFailures AS f
             JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
-            WHERE f.ReplayedAt IS NULL AND f.CreatedAt > :since AND CAST(s.IsActive AS INT) = 1
+            WHERE f.ReplayedAt IS NULL AND f.DismissedAt IS NULL AND f.CreatedAt > :since AND CAST(s.IsActive AS INT) = 1
             ORDER BY f.CreatedAt DESC) AS g) AS n
 GROUP BY n.Target
 ORDER BY Documents DESC, n.Target;
@@ -68,7 +68,11 @@ ORDER BY Documents DESC, n.Target;
 SELECT COUNT(*)
 FROM WebhookDeliveryFailures AS f
 JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
-WHERE f.ReplayedAt IS NULL AND f.CreatedAt > :since AND CAST(s.IsActive AS INT) = 1;
+WHERE f.ReplayedAt IS NULL AND f.DismissedAt IS NULL AND f.CreatedAt > :since AND CAST(s.IsActive AS INT) = 1;
+
+-- The dead letters of deliveries that a person dismissed; or retried, :at is NULL then.
+-- name: webhook_dismissed
+UPDATE WebhookDeliveryFailures SET DismissedAt = :at WHERE DeliveryId IN EACH_UUID(:ids) AND ReplayedAt IS NULL;
 
 -- --- what the outcome means for others, in the settling transaction ---
 

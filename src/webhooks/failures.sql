@@ -3,7 +3,7 @@
 -- name: webhook_failure_list
 -- dialect: sqlite
 SELECT f.Id, f.SubscriptionId, c.ClientIdentifier, s.Url, f.DeliveryId, f.EventId, f.Event, f.PayloadJson, f.Attempts,
-       f.LastStatus, f.LastError, f.FirstAttemptAt, f.LastAttemptAt, f.CreatedAt, f.ReplayedAt
+       f.LastStatus, f.LastError, f.FirstAttemptAt, f.LastAttemptAt, f.CreatedAt, f.ReplayedAt, f.DismissedAt
 FROM WebhookDeliveryFailures AS f
 JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
 JOIN Clients AS c ON c.Id = s.ClientId
@@ -14,7 +14,7 @@ ORDER BY f.Id DESC
 LIMIT :limit OFFSET :offset;
 -- dialect: postgres
 SELECT f.Id, f.SubscriptionId, c.ClientIdentifier, s.Url, f.DeliveryId, f.EventId, f.Event, f.PayloadJson, f.Attempts,
-       f.LastStatus, f.LastError, f.FirstAttemptAt, f.LastAttemptAt, f.CreatedAt, f.ReplayedAt
+       f.LastStatus, f.LastError, f.FirstAttemptAt, f.LastAttemptAt, f.CreatedAt, f.ReplayedAt, f.DismissedAt
 FROM WebhookDeliveryFailures AS f
 JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
 JOIN Clients AS c ON c.Id = s.ClientId
@@ -25,7 +25,7 @@ ORDER BY f.Id DESC
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
 SELECT f.Id, f.SubscriptionId, c.ClientIdentifier, s.Url, f.DeliveryId, f.EventId, f.Event, f.PayloadJson, f.Attempts,
-       f.LastStatus, f.LastError, f.FirstAttemptAt, f.LastAttemptAt, f.CreatedAt, f.ReplayedAt
+       f.LastStatus, f.LastError, f.FirstAttemptAt, f.LastAttemptAt, f.CreatedAt, f.ReplayedAt, f.DismissedAt
 FROM WebhookDeliveryFailures AS f
 JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
 JOIN Clients AS c ON c.Id = s.ClientId
@@ -78,7 +78,7 @@ SELECT IsActive FROM WebhookSubscriptions WHERE Id = :subscription_id;
 SELECT f.Id
 FROM WebhookDeliveryFailures AS f
 JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
-WHERE f.CreatedAt >= :since AND f.ReplayedAt IS NULL AND s.IsActive = :active
+WHERE f.CreatedAt >= :since AND f.ReplayedAt IS NULL AND f.DismissedAt IS NULL AND s.IsActive = :active
   AND (:subscription_id IS NULL OR f.SubscriptionId = :subscription_id)
 ORDER BY f.Id
 LIMIT :limit;
@@ -86,7 +86,7 @@ LIMIT :limit;
 SELECT f.Id
 FROM WebhookDeliveryFailures AS f
 JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
-WHERE f.CreatedAt >= :since AND f.ReplayedAt IS NULL AND s.IsActive = :active
+WHERE f.CreatedAt >= :since AND f.ReplayedAt IS NULL AND f.DismissedAt IS NULL AND s.IsActive = :active
   AND (CAST(:subscription_id AS uuid) IS NULL OR f.SubscriptionId = CAST(:subscription_id AS uuid))
 ORDER BY f.Id
 LIMIT :limit;
@@ -94,7 +94,7 @@ LIMIT :limit;
 SELECT TOP (:limit) f.Id
 FROM WebhookDeliveryFailures AS f
 JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
-WHERE f.CreatedAt >= :since AND f.ReplayedAt IS NULL AND s.IsActive = :active
+WHERE f.CreatedAt >= :since AND f.ReplayedAt IS NULL AND f.DismissedAt IS NULL AND s.IsActive = :active
   AND (CAST(:subscription_id AS UNIQUEIDENTIFIER) IS NULL OR f.SubscriptionId = CAST(:subscription_id AS UNIQUEIDENTIFIER))
 ORDER BY f.Id;
 
@@ -103,19 +103,19 @@ ORDER BY f.Id;
 SELECT COUNT(*)
 FROM WebhookDeliveryFailures AS f
 JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
-WHERE f.CreatedAt >= :since AND f.ReplayedAt IS NULL AND s.IsActive = :active
+WHERE f.CreatedAt >= :since AND f.ReplayedAt IS NULL AND f.DismissedAt IS NULL AND s.IsActive = :active
   AND (:subscription_id IS NULL OR f.SubscriptionId = :subscription_id);
 -- dialect: postgres
 SELECT COUNT(*)
 FROM WebhookDeliveryFailures AS f
 JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
-WHERE f.CreatedAt >= :since AND f.ReplayedAt IS NULL AND s.IsActive = :active
+WHERE f.CreatedAt >= :since AND f.ReplayedAt IS NULL AND f.DismissedAt IS NULL AND s.IsActive = :active
   AND (CAST(:subscription_id AS uuid) IS NULL OR f.SubscriptionId = CAST(:subscription_id AS uuid));
 -- dialect: sqlserver
 SELECT COUNT(*)
 FROM WebhookDeliveryFailures AS f
 JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
-WHERE f.CreatedAt >= :since AND f.ReplayedAt IS NULL AND s.IsActive = :active
+WHERE f.CreatedAt >= :since AND f.ReplayedAt IS NULL AND f.DismissedAt IS NULL AND s.IsActive = :active
   AND (CAST(:subscription_id AS UNIQUEIDENTIFIER) IS NULL OR f.SubscriptionId = CAST(:subscription_id AS UNIQUEIDENTIFIER));
 
 -- If two callers replay the same failure, one of them gets it.
@@ -157,3 +157,12 @@ SELECT NEWID(), f.SubscriptionId, f.EventId, f.Event, d.Reference, d.BatchId, f.
 FROM WebhookDeliveryFailures AS f
 LEFT JOIN WebhookDeliveries AS d ON d.Id = f.DeliveryId
 WHERE f.Id IN EACH_INT(:ids);
+
+-- A failure that a person wants no more of, and its delivery, if that still exists.
+-- name: webhook_failure_dismiss
+UPDATE WebhookDeliveryFailures SET DismissedAt = :now WHERE Id = :id AND ReplayedAt IS NULL AND DismissedAt IS NULL;
+
+-- name: webhook_failure_dismiss_delivery
+UPDATE WebhookDeliveries SET DismissedAt = :now
+WHERE Id IN (SELECT f.DeliveryId FROM WebhookDeliveryFailures AS f WHERE f.Id = :id)
+  AND CASE WHEN Status = 'Error' AND NextAttemptAt IS NULL AND DismissedAt IS NULL THEN 1 ELSE 0 END = 1;

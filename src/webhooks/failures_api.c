@@ -59,6 +59,7 @@ static void write_failure(void *arg, struct df_result *r)
     df_json_kv_time(out, "lastAttemptAt", df_col_time(r, webhook_failure_list_LastAttemptAt));
     df_json_kv_time(out, "createdAt", df_col_time(r, webhook_failure_list_CreatedAt));
     df_json_kv_time(out, "replayedAt", df_col_time(r, webhook_failure_list_ReplayedAt));
+    df_json_kv_time(out, "dismissedAt", df_col_time(r, webhook_failure_list_DismissedAt));
     df_json_close(out, '}');
 }
 
@@ -185,8 +186,9 @@ static void read_failure(void *arg, struct df_result *r)
     f->is_active = df_col_bool(r, webhook_failure_get_IsActive);
 }
 
-static enum df_code check_failure(struct df_db *db, const struct call *c, struct failure *ret,
-                                  struct df_err *err)
+/* DF_E_CONFLICT: it was replayed. */
+static enum df_code find_failure(struct df_db *db, const struct call *c, struct failure *ret,
+                                 struct df_err *err)
 {
     bool found = false;
     enum df_code code = df_db_one(db, DF_Q(webhook_failure_get, .id = df_int(c->id)), read_failure,
@@ -198,9 +200,15 @@ static enum df_code check_failure(struct df_db *db, const struct call *c, struct
         return df_err_set(err, DF_E_NOT_FOUND, "There is no such failure.");
     if (ret->is_replayed)
         return df_err_set(err, DF_E_CONFLICT, "It was replayed before.");
-    if (!ret->is_active)
-        return refuse_disabled(err);
     return ret->has_ids ? DF_OK : df_err_set(err, DF_E_INTERNAL, "an id of the failure is no UUID");
+}
+
+static enum df_code check_failure(struct df_db *db, const struct call *c, struct failure *ret,
+                                  struct df_err *err)
+{
+    enum df_code code = find_failure(db, c, ret, err);
+
+    return code == DF_OK && !ret->is_active ? refuse_disabled(err) : code;
 }
 
 static enum df_code run_replay(struct df_db *db, struct df_work *w, struct df_err *err)
@@ -251,6 +259,40 @@ static const struct df_handler replay_one = {
     .prepare = read_id,
     .run = run_replay,
     .done = wake_replayed,
+};
+
+/* --- POST /admin/webhook-failures/{id}/dismiss --- */
+
+/* One that is dismissed already stays as it is. */
+static enum df_code run_dismiss(struct df_db *db, struct df_work *w, struct df_err *err)
+{
+    const struct call *c = (const struct call *)w;
+    struct df_actor by = df_actor_of(w->req);
+    struct df_value id = df_int(c->id), now = df_time(w->now_ms);
+    struct failure failure;
+    int64_t changed = 0;
+    enum df_code code = find_failure(db, c, &failure, err);
+
+    if (code == DF_OK)
+        code = df_db_exec(db, DF_Q(webhook_failure_dismiss, .id = id, .now = now), &changed, err);
+    if (code == DF_OK && changed > 0)
+        code =
+            df_db_exec(db, DF_Q(webhook_failure_dismiss_delivery, .id = id, .now = now), NULL, err);
+    if (code == DF_OK && changed > 0)
+        code = df_audit_write(db, &by, "DeliveryDismissed", df_uuid_str(&failure.subscription),
+                              df_uuid_str(&failure.client), DF_STR_NULL, w->now_ms, err);
+    df_json_open(&w->json, '{');
+    df_json_kv_int(&w->json, "id", c->id);
+    df_json_kv_bool(&w->json, "dismissed", true);
+    df_json_close(&w->json, '}');
+    return code;
+}
+
+static const struct df_handler dismiss_one = {
+    .size = sizeof(struct call),
+    .writes = true,
+    .prepare = read_id,
+    .run = run_dismiss,
 };
 
 /* --- POST /admin/webhook-failures/replay --- */
@@ -340,12 +382,15 @@ static const struct df_handler replay_since = {
     .done = wake_replayed,
 };
 
+#define OPERATE(m, path, kind, h)                                                                  \
+    DF_ROUTE(m, "/admin/webhook-failures" path, kind, DF_ACCESS_ADMIN, DF_NEEDS_OPERATE, h)
 #define ADMIN(m, path, kind, h)                                                                    \
     DF_ROUTE(m, "/admin/webhook-failures" path, kind, DF_ACCESS_ADMIN, NULL, h)
 
 const struct df_route df_webhook_failure_routes[] = {
     ADMIN("GET", "", DF_BODY_NONE, list_failures),
-    ADMIN("POST", "/replay", DF_BODY_ANY, replay_since),
-    ADMIN("POST", "/{id}/replay", DF_BODY_ANY, replay_one),
+    OPERATE("POST", "/replay", DF_BODY_ANY, replay_since),
+    OPERATE("POST", "/{id}/replay", DF_BODY_ANY, replay_one),
+    OPERATE("POST", "/{id}/dismiss", DF_BODY_ANY, dismiss_one),
     {.method = NULL},
 };

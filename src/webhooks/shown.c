@@ -11,7 +11,7 @@ static bool contains(struct df_str text, const char *words)
     return text.len > 0 && memmem(text.ptr, text.len, words, strlen(words)) != NULL;
 }
 
-/* These words come from net/transfer.c and libcurl. */
+/* These words come from net/wire.c and libcurl. */
 bool df_webhook_is_unreachable(struct df_str error)
 {
     return contains(error, "not a public address") || contains(error, "resolve host") ||

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "net/client.h"
+#include "net/security.h"
 #include "net/url.h"
 #include "webhooks/subscriptions_private.h"
 
@@ -25,6 +26,8 @@ const char *df_subscriptions_check_url(struct df_input *in, struct df_str url)
         df_input_error(in, "url", "must not be longer than %d bytes", DF_WEBHOOK_URL_MAX);
     else if (df_url_parse(url, &u, &err) != DF_OK)
         df_input_error(in, "url", "%s", err.detail);
+    else if (df_security_forbids(&u))
+        df_input_error(in, "url", "must be https: the server sends nothing in the clear");
     else if (u.userinfo.ptr)
         df_input_error(in, "url", "must not hold credentials: deliveries are signed");
     else if (memchr(u.rest.ptr, '#', u.rest.len))

@@ -11,6 +11,7 @@
 #ifndef DF_WEBHOOKS_SUBSCRIPTIONS_H
 #define DF_WEBHOOKS_SUBSCRIPTIONS_H
 
+#include "base/uuid.h"
 #include "net/http.h"
 #include "store/store.h"
 #include "webhooks/secret.h"
@@ -23,7 +24,7 @@ struct df_subscriptions_options {
     struct df_store *store;
     const struct df_clock *clock;
     struct df_webhooks *webhooks; /* woken when there is something to deliver */
-    struct df_webhook_keys keys;
+    struct df_keys *keys;
     struct df_webhooks_settings settings;
 };
 
@@ -33,16 +34,39 @@ void df_subscriptions_stop(struct df_subscriptions *s);
 /* After the HTTP server. NULL is fine. */
 void df_subscriptions_free(struct df_subscriptions *s);
 
-/*
- * At start: encrypts the secrets that were stored before there was a master key, and warns of them
- * if there is none. With an old master key, encrypts the secrets under it with the new one. Waits
- * for the store.
- */
+/* At start: brings the secrets of older releases under a data key. Waits for the store.
+ * DF_E_CONFIG: the master key is another one than theirs. */
 enum df_code df_subscriptions_seal(struct df_subscriptions *s, struct df_err *err) DF_MUST_CHECK;
+
+/* How far the secrets were brought under the current data key. */
+struct df_reseal {
+    struct df_uuid after; /* the last subscription looked at */
+    size_t changed;
+    size_t opened;     /* they open, or are under the current key */
+    size_t lost;       /* do not open */
+    uint32_t lost_key; /* of one of them; 0: it is in the form of older releases */
+    bool done;
+};
+
+void df_reseal_begin(struct df_reseal *r);
+/* One page of subscriptions. Harmless if several processes do it. Waits for the store. */
+enum df_code df_subscriptions_reseal(struct df_store *store, struct df_keys *keys,
+                                     struct df_reseal *r, struct df_err *err) DF_MUST_CHECK;
 
 /* Removes previous secrets that no longer count; the role `maintain` calls it now and then. Waits
  * for the store. */
 void df_subscriptions_forget_previous(struct df_store *store, const struct df_clock *clock);
+
+struct df_rotation_options {
+    struct df_store *store;
+    const struct df_clock *clock;
+    struct df_keys *keys;
+    struct df_webhooks *webhooks; /* woken when receivers are to be told */
+    int64_t rotate_ms;            /* how old a secret gets */
+};
+/* Makes new secrets for subscriptions with autoRotate whose secret is too old; the role `maintain`
+ * calls it now and then. Waits for the store. */
+void df_subscriptions_rotate(const struct df_rotation_options *opt);
 
 extern const struct df_route df_subscription_routes[];    /* /clients/{clientId}/webhooks */
 extern const struct df_route df_webhook_failure_routes[]; /* /admin/webhook-failures */

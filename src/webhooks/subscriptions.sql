@@ -9,24 +9,27 @@ SELECT COUNT(*) FROM WebhookSubscriptions WHERE ClientId = :client_id;
 
 -- name: subscription_insert
 INSERT INTO WebhookSubscriptions (Id, ClientId, Url, Events, Secret, SecretEncrypted, IsActive, CreatedAt, UpdatedAt,
-                                  DisabledAt, DisabledReason)
-VALUES (:id, :client_id, :url, :events, :secret, :encrypted, :active, :now, :now, :disabled_at, :reason);
+                                  DisabledAt, DisabledReason, AutoRotate)
+VALUES (:id, :client_id, :url, :events, :secret, :encrypted, :active, :now, :now, :disabled_at, :reason, :auto_rotate);
 
 -- name: subscription_get
 -- row: subscription
-SELECT Id, Url, Events, IsActive, CreatedAt, UpdatedAt, DisabledAt, DisabledReason, FailureSince, PreviousSecretExpiresAt
+SELECT Id, Url, Events, IsActive, CreatedAt, UpdatedAt, DisabledAt, DisabledReason, FailureSince, PreviousSecretExpiresAt,
+       AutoRotate, SecretChangedAt, NextSecretAt
 FROM WebhookSubscriptions
 WHERE Id = :id AND ClientId = :client_id;
 
 -- name: subscription_list
 -- row: subscription
-SELECT Id, Url, Events, IsActive, CreatedAt, UpdatedAt, DisabledAt, DisabledReason, FailureSince, PreviousSecretExpiresAt
+SELECT Id, Url, Events, IsActive, CreatedAt, UpdatedAt, DisabledAt, DisabledReason, FailureSince, PreviousSecretExpiresAt,
+       AutoRotate, SecretChangedAt, NextSecretAt
 FROM WebhookSubscriptions
 WHERE ClientId = :client_id
 ORDER BY CreatedAt DESC, Id DESC
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
-SELECT Id, Url, Events, IsActive, CreatedAt, UpdatedAt, DisabledAt, DisabledReason, FailureSince, PreviousSecretExpiresAt
+SELECT Id, Url, Events, IsActive, CreatedAt, UpdatedAt, DisabledAt, DisabledReason, FailureSince, PreviousSecretExpiresAt,
+       AutoRotate, SecretChangedAt, NextSecretAt
 FROM WebhookSubscriptions
 WHERE ClientId = :client_id
 ORDER BY CreatedAt DESC, Id DESC
@@ -56,73 +59,110 @@ WHERE SubscriptionId IN (SELECT s.Id FROM WebhookSubscriptions AS s WHERE s.Id =
 -- name: subscription_delete
 DELETE FROM WebhookSubscriptions WHERE Id = :id AND ClientId = :client_id;
 
--- The current secret becomes the previous one, unless :until is now: then there is none.
+-- The current secret becomes the previous one, unless :until is now: then there is none. One that waits to be fetched
+-- goes.
 -- name: subscription_rotate
 UPDATE WebhookSubscriptions
 SET PreviousSecret = CASE WHEN :until > :now THEN Secret END,
     PreviousSecretEncrypted = CASE WHEN :until > :now THEN SecretEncrypted END,
     PreviousSecretExpiresAt = CASE WHEN :until > :now THEN :until END,
-    Secret = :secret, SecretEncrypted = :encrypted, UpdatedAt = :now
+    Secret = :secret, SecretEncrypted = :encrypted, UpdatedAt = :now,
+    SecretChangedAt = :now, NextSecretEncrypted = NULL, NextSecretAt = NULL
 WHERE Id = :id AND ClientId = :client_id;
 -- dialect: postgres
 UPDATE WebhookSubscriptions
 SET PreviousSecret = CASE WHEN CAST(:until AS timestamptz) > CAST(:now AS timestamptz) THEN Secret END,
     PreviousSecretEncrypted = CASE WHEN CAST(:until AS timestamptz) > CAST(:now AS timestamptz) THEN SecretEncrypted END,
     PreviousSecretExpiresAt = CASE WHEN CAST(:until AS timestamptz) > CAST(:now AS timestamptz) THEN CAST(:until AS timestamptz) END,
-    Secret = :secret, SecretEncrypted = :encrypted, UpdatedAt = :now
+    Secret = :secret, SecretEncrypted = :encrypted, UpdatedAt = :now,
+    SecretChangedAt = :now, NextSecretEncrypted = NULL, NextSecretAt = NULL
 WHERE Id = :id AND ClientId = :client_id;
 -- dialect: sqlserver
 UPDATE WebhookSubscriptions
 SET PreviousSecret = CASE WHEN CAST(:until AS DATETIME2) > CAST(:now AS DATETIME2) THEN Secret END,
     PreviousSecretEncrypted = CASE WHEN CAST(:until AS DATETIME2) > CAST(:now AS DATETIME2) THEN SecretEncrypted END,
     PreviousSecretExpiresAt = CASE WHEN CAST(:until AS DATETIME2) > CAST(:now AS DATETIME2) THEN CAST(:until AS DATETIME2) END,
-    Secret = :secret, SecretEncrypted = :encrypted, UpdatedAt = :now
+    Secret = :secret, SecretEncrypted = :encrypted, UpdatedAt = :now,
+    SecretChangedAt = :now, NextSecretEncrypted = NULL, NextSecretAt = NULL
 WHERE Id = :id AND ClientId = :client_id;
 
--- --- secrets at the start: stored before there was a master key, or under the old one ---
+-- --- secrets that the server replaces ---
 
--- name: subscription_plain
--- row: subscription_secrets
+-- Without it a secret that waits to be fetched goes; deliveries have been signed with the current one all the time.
+-- name: subscription_auto_rotate
+UPDATE WebhookSubscriptions
+SET AutoRotate = :auto_rotate,
+    NextSecretEncrypted = CASE WHEN CAST(:auto_rotate AS INT) = 1 THEN NextSecretEncrypted END,
+    NextSecretAt = CASE WHEN CAST(:auto_rotate AS INT) = 1 THEN NextSecretAt END
+WHERE Id = :id;
+-- dialect: postgres
+UPDATE WebhookSubscriptions
+SET AutoRotate = :auto_rotate,
+    NextSecretEncrypted = CASE WHEN CAST(:auto_rotate AS boolean) THEN NextSecretEncrypted END,
+    NextSecretAt = CASE WHEN CAST(:auto_rotate AS boolean) THEN NextSecretAt END
+WHERE Id = :id;
+
+-- Those whose secret is older than it may be, of clients that may fetch another. A previous secret that still counts is
+-- not cut short.
+-- name: subscription_due
+SELECT s.Id, s.ClientId, k.ClientIdentifier
+FROM WebhookSubscriptions AS s
+JOIN Clients AS k ON k.Id = s.ClientId
+WHERE s.AutoRotate = :on AND s.IsActive = :on AND s.NextSecretAt IS NULL AND k.Status = 0
+  AND COALESCE(s.SecretChangedAt, s.CreatedAt) <= :before
+  AND (s.PreviousSecretExpiresAt IS NULL OR s.PreviousSecretExpiresAt <= :now)
+ORDER BY s.Id
+LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) s.Id, s.ClientId, k.ClientIdentifier
+FROM WebhookSubscriptions AS s
+JOIN Clients AS k ON k.Id = s.ClientId
+WHERE s.AutoRotate = :on AND s.IsActive = :on AND s.NextSecretAt IS NULL AND k.Status = 0
+  AND COALESCE(s.SecretChangedAt, s.CreatedAt) <= :before
+  AND (s.PreviousSecretExpiresAt IS NULL OR s.PreviousSecretExpiresAt <= :now)
+ORDER BY s.Id;
+
+-- The same conditions again: another process, or the client, may have been quicker.
+-- name: subscription_next_secret
+UPDATE WebhookSubscriptions SET NextSecretEncrypted = :encrypted, NextSecretAt = :now
+WHERE Id = :id AND AutoRotate = :on AND IsActive = :on AND NextSecretAt IS NULL
+  AND COALESCE(SecretChangedAt, CreatedAt) <= :before
+  AND (PreviousSecretExpiresAt IS NULL OR PreviousSecretExpiresAt <= :now);
+
+-- The secret that is being fetched is used from now on; the current one becomes the previous one.
+-- name: subscription_use_next
+UPDATE WebhookSubscriptions
+SET PreviousSecret = Secret, PreviousSecretEncrypted = SecretEncrypted, PreviousSecretExpiresAt = :until,
+    Secret = NULL, SecretEncrypted = NextSecretEncrypted, SecretChangedAt = :now, UpdatedAt = :now,
+    NextSecretEncrypted = NULL, NextSecretAt = NULL
+WHERE Id = :id AND ClientId = :client_id AND NextSecretAt IS NOT NULL;
+
+-- name: subscription_fetch
+SELECT AutoRotate, Secret, SecretEncrypted, PreviousSecretExpiresAt
+FROM WebhookSubscriptions
+WHERE Id = :id AND ClientId = :client_id;
+
+-- --- secrets that are not under the current data key ---
+
+-- name: subscription_secrets
 -- dialect: sqlite, postgres
-SELECT Id, Secret, SecretEncrypted, PreviousSecret, PreviousSecretEncrypted, PreviousSecretExpiresAt
-FROM WebhookSubscriptions
-WHERE Secret IS NOT NULL AND SecretEncrypted IS NULL AND Id > :after
-ORDER BY Id LIMIT :limit;
+SELECT Id, Secret, SecretEncrypted, PreviousSecret, PreviousSecretEncrypted, NextSecretEncrypted
+FROM WebhookSubscriptions WHERE Id > :after ORDER BY Id LIMIT :limit;
 -- dialect: sqlserver
-SELECT TOP (:limit) Id, Secret, SecretEncrypted, PreviousSecret, PreviousSecretEncrypted, PreviousSecretExpiresAt
-FROM WebhookSubscriptions
-WHERE Secret IS NOT NULL AND SecretEncrypted IS NULL AND Id > :after
-ORDER BY Id;
-
--- name: subscription_encrypted
--- row: subscription_secrets
--- dialect: sqlite, postgres
-SELECT Id, Secret, SecretEncrypted, PreviousSecret, PreviousSecretEncrypted, PreviousSecretExpiresAt
-FROM WebhookSubscriptions
-WHERE SecretEncrypted IS NOT NULL AND Id > :after
-ORDER BY Id LIMIT :limit;
--- dialect: sqlserver
-SELECT TOP (:limit) Id, Secret, SecretEncrypted, PreviousSecret, PreviousSecretEncrypted, PreviousSecretExpiresAt
-FROM WebhookSubscriptions
-WHERE SecretEncrypted IS NOT NULL AND Id > :after
-ORDER BY Id;
-
--- An encrypted secret, to see whether the master key is the right one: the last one that was made or changed.
--- name: subscription_sealed
-SELECT Id, SecretEncrypted FROM WebhookSubscriptions WHERE SecretEncrypted IS NOT NULL ORDER BY UpdatedAt DESC LIMIT 1;
--- dialect: sqlserver
-SELECT TOP (1) Id, SecretEncrypted FROM WebhookSubscriptions WHERE SecretEncrypted IS NOT NULL ORDER BY UpdatedAt DESC;
+SELECT TOP (:limit) Id, Secret, SecretEncrypted, PreviousSecret, PreviousSecretEncrypted, NextSecretEncrypted
+FROM WebhookSubscriptions WHERE Id > :after ORDER BY Id;
 
 -- Leaves a secret alone that was replaced meanwhile.
--- name: subscription_seal
-UPDATE WebhookSubscriptions
-SET Secret = NULL, SecretEncrypted = :encrypted, PreviousSecret = NULL, PreviousSecretEncrypted = :previous_encrypted
-WHERE Id = :id AND Secret = :secret AND SecretEncrypted IS NULL;
-
 -- name: subscription_reseal
-UPDATE WebhookSubscriptions
-SET SecretEncrypted = :encrypted, PreviousSecret = NULL, PreviousSecretEncrypted = :previous_encrypted
-WHERE Id = :id AND SecretEncrypted = :before;
+UPDATE WebhookSubscriptions SET Secret = NULL, SecretEncrypted = :encrypted
+WHERE Id = :id AND (SecretEncrypted = :before OR (SecretEncrypted IS NULL AND Secret = :secret));
+
+-- name: subscription_reseal_previous
+UPDATE WebhookSubscriptions SET PreviousSecret = NULL, PreviousSecretEncrypted = :encrypted
+WHERE Id = :id AND (PreviousSecretEncrypted = :before OR (PreviousSecretEncrypted IS NULL AND PreviousSecret = :secret));
+
+-- name: subscription_reseal_next
+UPDATE WebhookSubscriptions SET NextSecretEncrypted = :encrypted WHERE Id = :id AND NextSecretEncrypted = :before;
 
 -- A previous secret whose time is over is useful only to a thief.
 -- name: subscription_forget_previous

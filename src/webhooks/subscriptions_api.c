@@ -24,6 +24,7 @@ static bool read_client(struct df_work *w, struct df_input *in)
     c->opt = &subscriptions->opt;
     c->identifier = df_req_param(w->req, "clientId");
     c->active = DF_WEBHOOK_UNCHANGED;
+    c->auto_rotate = DF_WEBHOOK_UNCHANGED;
     return true;
 }
 
@@ -42,15 +43,6 @@ static void wipe_secret(struct df_work *w)
 {
     struct webhook_call *c = (struct webhook_call *)w;
     df_wipe(&c->secret, sizeof(c->secret));
-}
-
-static struct df_actor actor_of(const struct webhook_call *c)
-{
-    struct df_actor by = df_actor_of(c->w.req);
-    if (df_auth_client(c->w.req))
-        by.name = df_arena_printf(df_req_arena(c->w.req), "client:" DF_STR_FMT,
-                                  DF_STR_ARG(c->identifier));
-    return by;
 }
 
 static void log_change(const struct webhook_call *c, const char *event)
@@ -78,10 +70,10 @@ enum df_code webhook_call_find_client(struct df_db *db, struct webhook_call *c, 
     return code;
 }
 
-static enum df_code audit_webhook(struct df_db *db, const struct webhook_call *c,
-                                  const char *action, struct df_str details, struct df_err *err)
+enum df_code webhook_call_audit(struct df_db *db, const struct webhook_call *c, const char *action,
+                                struct df_str details, struct df_err *err)
 {
-    struct df_actor by = actor_of(c);
+    struct df_actor by = df_actor_of(c->w.req);
     return df_audit_write(db, &by, action, df_uuid_str(&c->id), df_uuid_str(&c->client), details,
                           c->w.now_ms, err);
 }
@@ -108,6 +100,7 @@ static void write_subscription(void *arg, struct df_result *r)
     struct webhook_call *c = arg;
     struct df_json_out *out = &c->w.json;
     int64_t until = df_col_time(r, subscription_PreviousSecretExpiresAt);
+    int64_t changed = df_col_time(r, subscription_SecretChangedAt);
 
     df_json_open(out, '{');
     df_json_kv_text(out, "id", df_col_text(r, subscription_Id));
@@ -121,6 +114,10 @@ static void write_subscription(void *arg, struct df_result *r)
     df_json_kv_text(out, "disabledReason", df_col_text(r, subscription_DisabledReason));
     df_json_kv_time(out, "failureSince", df_col_time(r, subscription_FailureSince));
     df_json_kv_time(out, "previousSecretValidUntil", until > c->w.now_ms ? until : -1);
+    df_json_kv_bool(out, "autoRotate", df_col_bool(r, subscription_AutoRotate));
+    df_json_kv_time(out, "secretChangedAt",
+                    changed >= 0 ? changed : df_col_time(r, subscription_CreatedAt));
+    df_json_kv_time(out, "nextSecretAt", df_col_time(r, subscription_NextSecretAt));
     if (c->secret.text[0])
         df_json_kv_text(out, "secret", df_str_c(c->secret.text));
     df_json_close(out, '}');
@@ -152,11 +149,17 @@ static void read_secret(struct webhook_call *c, struct df_input *in)
         memcpy(c->secret.text, own.ptr, own.len);
 }
 
-static void read_active(struct webhook_call *c, struct df_input *in)
+static int read_switch(struct df_input *in, const char *name)
 {
-    const struct df_json *v = df_json_get(in->object, "isActive");
-    if (v && v->type != DF_JSON_NULL)
-        c->active = df_input_bool(in, "isActive", true);
+    const struct df_json *v = df_json_get(in->object, name);
+
+    return v && v->type != DF_JSON_NULL ? df_input_bool(in, name, true) : DF_WEBHOOK_UNCHANGED;
+}
+
+static void read_switches(struct webhook_call *c, struct df_input *in)
+{
+    c->active = read_switch(in, "isActive");
+    c->auto_rotate = read_switch(in, "autoRotate");
 }
 
 /* On a thread of the look-ups. */
@@ -204,20 +207,19 @@ static struct df_str switched_off_by(const struct webhook_call *c)
 static enum df_code insert_subscription(struct df_db *db, struct webhook_call *c,
                                         struct df_err *err)
 {
-    struct df_webhook_sealed sealed;
     bool active = c->active != 0;
+    struct df_str sealed = df_webhook_secret_seal(c->opt->keys, df_uuid_str(&c->id),
+                                                  df_str_c(c->secret.text), df_req_arena(c->w.req));
 
-    df_webhook_secret_seal(c->opt->keys.master, c->opt->clock, df_uuid_str(&c->id),
-                           df_str_c(c->secret.text), &sealed);
-    return df_db_exec(db,
-                      DF_Q(subscription_insert, .id = webhook_call_id(c),
-                           .client_id = webhook_call_client(c), .url = df_text(c->url),
-                           .events = df_text(c->events), .secret = df_text(sealed.plain),
-                           .encrypted = df_blob(sealed.sealed), .active = df_bool(active),
-                           .now = df_time(c->w.now_ms),
-                           .disabled_at = active ? df_null(DF_TIME) : df_time(c->w.now_ms),
-                           .reason = df_text(active ? DF_STR_NULL : switched_off_by(c))),
-                      NULL, err);
+    return df_db_exec(
+        db,
+        DF_Q(subscription_insert, .id = webhook_call_id(c), .client_id = webhook_call_client(c),
+             .url = df_text(c->url), .events = df_text(c->events), .secret = df_null(DF_TEXT),
+             .encrypted = df_blob(sealed), .active = df_bool(active), .now = df_time(c->w.now_ms),
+             .disabled_at = active ? df_null(DF_TIME) : df_time(c->w.now_ms),
+             .reason = df_text(active ? DF_STR_NULL : switched_off_by(c)),
+             .auto_rotate = df_bool(c->auto_rotate == 1)),
+        NULL, err);
 }
 
 static enum df_code run_create(struct df_db *db, struct df_work *w, struct df_err *err)
@@ -240,7 +242,7 @@ static enum df_code run_create(struct df_db *db, struct df_work *w, struct df_er
     if (code == DF_OK)
         code = insert_subscription(db, c, err);
     if (code == DF_OK)
-        code = audit_webhook(db, c, "WebhookCreated", DF_STR_NULL, err);
+        code = webhook_call_audit(db, c, "WebhookCreated", DF_STR_NULL, err);
     return code == DF_OK ? webhook_call_get(db, c, write_subscription, err) : code;
 }
 
@@ -254,7 +256,7 @@ static bool read_new(struct df_work *w, struct df_input *in)
     c->url = df_input_text(in, "url", SIZE_MAX, DF_REQUIRED);
     c->host = df_subscriptions_check_url(in, c->url);
     c->events = df_subscriptions_read_events(in);
-    read_active(c, in);
+    read_switches(c, in);
     read_secret(c, in);
     c->id = df_uuid_v7(c->opt->clock);
     return true;
@@ -337,14 +339,36 @@ static enum df_code switch_subscription(struct df_db *db, struct webhook_call *c
                       NULL, err);
 }
 
+static enum df_code switch_rotation(struct df_db *db, struct webhook_call *c, struct df_err *err)
+{
+    if (c->auto_rotate == DF_WEBHOOK_UNCHANGED)
+        return DF_OK;
+    return df_db_exec(db,
+                      DF_Q(subscription_auto_rotate, .auto_rotate = df_bool(c->auto_rotate == 1),
+                           .id = webhook_call_id(c)),
+                      NULL, err);
+}
+
 /* The members that were given, for the audit log. */
 static struct df_str changed_members(const struct webhook_call *c)
 {
-    return df_arena_printf(
-        df_req_arena(c->w.req), "{\"changed\":[%s%s%s%s%s]}", c->url.ptr ? "\"url\"" : "",
-        c->url.ptr && c->events.ptr ? "," : "", c->events.ptr ? "\"events\"" : "",
-        (c->url.ptr || c->events.ptr) && c->active != DF_WEBHOOK_UNCHANGED ? "," : "",
-        c->active != DF_WEBHOOK_UNCHANGED ? "\"isActive\"" : "");
+    const struct {
+        const char *name;
+        bool given;
+    } members[] = {
+        {"url", c->url.ptr},
+        {"events", c->events.ptr},
+        {"isActive", c->active != DF_WEBHOOK_UNCHANGED},
+        {"autoRotate", c->auto_rotate != DF_WEBHOOK_UNCHANGED},
+    };
+    struct df_arena *a = df_req_arena(c->w.req);
+    struct df_str names = DF_STR("");
+
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
+        if (members[i].given)
+            names = df_arena_printf(a, DF_STR_FMT "%s\"%s\"", DF_STR_ARG(names),
+                                    names.len > 0 ? "," : "", members[i].name);
+    return df_arena_printf(a, "{\"changed\":[" DF_STR_FMT "]}", DF_STR_ARG(names));
 }
 
 static enum df_code run_patch(struct df_db *db, struct df_work *w, struct df_err *err)
@@ -364,7 +388,9 @@ static enum df_code run_patch(struct df_db *db, struct df_work *w, struct df_err
     if (code == DF_OK)
         code = switch_subscription(db, c, err);
     if (code == DF_OK)
-        code = audit_webhook(db, c, "WebhookChanged", changed_members(c), err);
+        code = switch_rotation(db, c, err);
+    if (code == DF_OK)
+        code = webhook_call_audit(db, c, "WebhookChanged", changed_members(c), err);
     return code == DF_OK ? webhook_call_get(db, c, write_subscription, err) : code;
 }
 
@@ -377,7 +403,7 @@ static bool read_patch(struct df_work *w, struct df_input *in)
     c->url = df_input_text(in, "url", SIZE_MAX, DF_OPTIONAL);
     c->host = df_subscriptions_check_url(in, c->url);
     c->events = df_subscriptions_read_events(in);
-    read_active(c, in);
+    read_switches(c, in);
     if (df_json_get(in->object, "secret"))
         df_input_error(in, "secret", "is replaced by POST …/rotate-secret");
     return true;
@@ -415,7 +441,7 @@ static enum df_code run_delete(struct df_db *db, struct df_work *w, struct df_er
                           &affected, err);
     if (code == DF_OK && affected == 0)
         return no_such_webhook(err);
-    return code == DF_OK ? audit_webhook(db, c, "WebhookDeleted", DF_STR_NULL, err) : code;
+    return code == DF_OK ? webhook_call_audit(db, c, "WebhookDeleted", DF_STR_NULL, err) : code;
 }
 
 static void deleted(struct df_work *w)
@@ -437,23 +463,22 @@ static const struct df_handler delete_one = {
 static enum df_code run_rotate(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct webhook_call *c = (struct webhook_call *)w;
-    struct df_webhook_sealed sealed;
+    struct df_str sealed = df_webhook_secret_seal(c->opt->keys, df_uuid_str(&c->id),
+                                                  df_str_c(c->secret.text), df_req_arena(c->w.req));
     int64_t affected = 0;
     enum df_code code = webhook_call_find_client(db, c, err);
 
-    df_webhook_secret_seal(c->opt->keys.master, c->opt->clock, df_uuid_str(&c->id),
-                           df_str_c(c->secret.text), &sealed);
     if (code == DF_OK)
         code = df_db_exec(db,
                           DF_Q(subscription_rotate, .until = df_time(c->until_ms),
-                               .now = df_time(c->w.now_ms), .secret = df_text(sealed.plain),
-                               .encrypted = df_blob(sealed.sealed), .id = webhook_call_id(c),
+                               .now = df_time(c->w.now_ms), .secret = df_null(DF_TEXT),
+                               .encrypted = df_blob(sealed), .id = webhook_call_id(c),
                                .client_id = webhook_call_client(c)),
                           &affected, err);
     if (code == DF_OK && affected == 0)
         return no_such_webhook(err);
     if (code == DF_OK)
-        code = audit_webhook(db, c, "WebhookSecretRotated", DF_STR_NULL, err);
+        code = webhook_call_audit(db, c, "WebhookSecretRotated", DF_STR_NULL, err);
     return code == DF_OK ? webhook_call_get(db, c, write_subscription, err) : code;
 }
 
@@ -554,7 +579,10 @@ const struct df_route df_subscription_routes[] = {
     OWNER("PATCH", "/{id}", DF_BODY_JSON, patch),
     OWNER("DELETE", "/{id}", DF_BODY_NONE, delete_one),
     OWNER("POST", "/{id}/rotate-secret", DF_BODY_ANY, rotate),
-    OWNER("POST", "/{id}/test", DF_BODY_ANY, test),
+    DF_ROUTE("GET", "/clients/{clientId}/webhooks/{id}/secret", DF_BODY_NONE, DF_ACCESS_OWNER,
+             DF_NEEDS_ADMIN, df_webhook_fetch_secret), /* an operator's key needs the role */
+    DF_ROUTE("POST", "/clients/{clientId}/webhooks/{id}/test", DF_BODY_ANY, DF_ACCESS_OWNER,
+             DF_NEEDS_OPERATE, test),
     OWNER("GET", "/{id}/deliveries", DF_BODY_NONE, df_webhook_deliveries),
     {.method = NULL},
 };

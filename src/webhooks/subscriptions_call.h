@@ -19,6 +19,7 @@ struct webhook_call {
     const char *host;     /* of the URL */
     struct df_str events; /* absent: unchanged */
     int active;           /* 0, 1, or DF_WEBHOOK_UNCHANGED */
+    int auto_rotate;      /* the same */
     struct df_webhook_secret secret;
     int64_t until_ms;     /* end of the previous secret */
     struct df_str status; /* of deliveries; absent: any */
@@ -39,11 +40,14 @@ bool webhook_call_read_id(struct df_work *w, struct df_input *in);
 /* Sets c->client. DF_E_NOT_FOUND. */
 enum df_code webhook_call_find_client(struct df_db *db, struct webhook_call *c,
                                       struct df_err *err) DF_MUST_CHECK;
+enum df_code webhook_call_audit(struct df_db *db, const struct webhook_call *c, const char *action,
+                                struct df_str details, struct df_err *err) DF_MUST_CHECK;
 /* Hands the subscription's row to `row`, which may be NULL. DF_E_NOT_FOUND. */
 enum df_code webhook_call_get(struct df_db *db, struct webhook_call *c,
                               void (*row)(void *arg, struct df_result *r),
                               struct df_err *err) DF_MUST_CHECK;
 
 extern const struct df_handler df_webhook_deliveries;
+extern const struct df_handler df_webhook_fetch_secret; /* rotation.c */
 
 #endif

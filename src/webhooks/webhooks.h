@@ -24,14 +24,13 @@ struct df_webhooks;
 struct df_webhooks_options {
     struct df_store *store;
     const struct df_clock *clock;
+    struct df_keys *keys; /* of the subscriptions' secrets */
     struct df_webhooks_settings settings;
     const char *notify_url; /* the database through which processes wake each other, or NULL */
 };
 
 struct df_webhooks *df_webhooks_new(const struct df_webhooks_options *opt);
 void df_webhooks_free(struct df_webhooks *w); /* after the engine; NULL is fine */
-/* Made from the settings; they live as long as w. */
-struct df_webhook_keys df_webhooks_master_keys(const struct df_webhooks *w);
 /* Before the engine starts. */
 void df_webhooks_add_channels(struct df_webhooks *w, struct df_delivery *d);
 /* Before the engine is freed: other processes wake it through this. */

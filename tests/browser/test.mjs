@@ -20,7 +20,7 @@ test('shows version, readiness, each check and the back end', LIMIT, async () =>
   assert.equal(await text(page, '#state'), 'Ready');
   assert.match(await text(page, '#version'), /^\d+\.\d+\.\d+$/);
   assert.equal(await text(page, '#backend'), 'SQLite');
-  assert.deepEqual(await page.locator('#checks .name').allTextContents(), ['database', 'schema', 'disk']);
+  assert.deepEqual(await page.locator('#checks .name').allTextContents(), ['database', 'schema', 'disk', 'locks']);
   await eventually('uptime', async () => /\d+ (s|min|h)/.test(await text(page, '#uptime')));
   await eventually('memory', async () => /iB$/.test(await text(page, '#memory')));
   await page.finish();

@@ -105,7 +105,7 @@ def check_items(world, batch, made):
         assert (chunk is not None) == (status == 0)
         if status == 0:
             assert chunk == sequence // BATCH_SIZE + 1
-            assert json.loads(payload)["PhoneNumber"] == record["PhoneNumber"]
+            assert json.loads(payload)["PhoneNumber"] == "+***********" + record["PhoneNumber"][-2:]
     counts = collections.Counter(r[1] for r in rows)
     [found] = world.backend.query("SELECT Status, TotalRecords, ProcessedRecords, ErrorCount, SkippedCount, LockedAt"
                                   f" FROM ImportBatch WHERE Id = '{batch}'")

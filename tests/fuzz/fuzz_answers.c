@@ -77,7 +77,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct import_item items[ITEMS] = {0};
-    struct import_chunk c = {.items = items, .count = ITEMS};
+    static struct df_imports imports; /* nothing is masked */
+    static struct import_batch batch = {.imports = &imports};
+    struct import_chunk c = {.batch = &batch, .items = items, .count = ITEMS};
     if (size == 0)
         return 0;
     for (size_t i = 0; i < ITEMS; i++) {

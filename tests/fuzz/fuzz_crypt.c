@@ -44,7 +44,7 @@ static void make_file(void)
                                    "101112131415161718191a1b1c1d1e1f"));
     df_buf_init(&whole, 1 << 20);
     struct df_crypt_sink sink = {put, &whole};
-    require(df_crypt_writer_new(key, sink, &w, NULL) == DF_OK);
+    require(df_crypt_writer_new(&(struct df_crypt_keys){.given = key}, sink, &w, NULL) == DF_OK);
     require(df_crypt_write(w, text, sizeof(text), NULL) == DF_OK);
     require(df_crypt_end(w, NULL) == DF_OK);
     df_crypt_writer_free(w);
@@ -67,11 +67,11 @@ static enum df_code read_buf(void *arg, uint64_t offset, char *ptr, size_t len, 
 static void check(struct df_buf *file)
 {
     struct df_bytes raw = {.read_at = read_buf, .arg = file, .size = file->len};
-    const struct df_secret *keys[] = {key};
+    const struct df_crypt_keys keys = {.given = key};
     struct df_crypt_reader *r;
     static char text[PLAIN_BYTES + 1];
     bool same = df_str_eq(df_buf_str(file), df_buf_str(&whole));
-    enum df_code code = df_crypt_open(&raw, keys, 1, &r, NULL);
+    enum df_code code = df_crypt_open(&raw, &keys, &r, NULL);
 
     if (code != DF_OK) {
         require(!same);

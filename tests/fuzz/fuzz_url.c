@@ -2,10 +2,11 @@
  * Texts of clients and events that become URLs and names of files. What df_url_parse lets pass has
  * the same host, port and path for libcurl, which calls it; a path or an event's text never leads
  * to another host, nor out of the path that was configured; a file's name never out of its
- * directory.
+ * directory; a place in a vault never to another path or host.
  */
 #include "files/storage.h"
 #include "integrations/integrations_private.h"
+#include "keys/vault_place.h"
 #include "net/field.h"
 #include "net/target.h"
 #include "net/url.h"
@@ -125,6 +126,29 @@ static void check_file_name(struct df_str text)
     CHECK(df_utf8_valid_prefix(df_str_c(name)) == len);
 }
 
+static void check_place(struct df_arena *a, const char *scheme, struct df_str text)
+{
+    struct df_err err = DF_ERR_INIT;
+    struct df_vault_place p;
+    struct curl_parts curl;
+    struct df_str whole = df_arena_printf(a, "%s" DF_STR_FMT, scheme, DF_STR_ARG(text));
+    if (df_vault_place_parse(whole, a, &p, &err) != DF_OK)
+        return;
+    struct df_str rest = p.kind == DF_VAULT_KV ? p.path : p.name;
+    const char *url =
+        df_arena_printf(a, DF_STR_FMT "/v1/" DF_STR_FMT "/x/" DF_STR_FMT, DF_STR_ARG(p.root),
+                        DF_STR_ARG(p.kind == DF_VAULT_AZURE ? DF_STR("m") : p.mount),
+                        DF_STR_ARG(rest))
+            .ptr;
+    CHECK(take_apart(url, &curl));
+    CHECK(strstr(url, curl.path) == url + p.root.len && !strstr(curl.path, "/.") &&
+          !strpbrk(curl.path, "?#%\"\\ "));
+    CHECK(p.kind != DF_VAULT_AZURE || p.resource.len > 0);
+    CHECK(p.kind != DF_VAULT_AZURE || strcmp(curl.scheme, "https") != 0 ||
+          strstr(curl.host, ".vault.") || strstr(curl.host, ".managedhsm."));
+    let_go(&curl);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -139,6 +163,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_integration(&arena, text);
     check_event(&arena, text);
     check_file_name(text);
+    check_place(&arena, "", text);
+    check_place(&arena, "vault://", text);
+    check_place(&arena, "azurekv://", text);
     df_arena_release(&arena);
     free(copy);
     return 0;

@@ -7,7 +7,7 @@
 #include "base/base64.h"
 #include "base/uuid.h"
 #include "base/zone.h"
-#include "net/transfer.h"
+#include "net/call.h"
 
 #include <stdlib.h>
 

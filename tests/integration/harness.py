@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -33,6 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = str(ROOT / os.environ.get("DATAFLOW_BIN", "build/dataflow"))
 BACKENDS = ("sqlite", "postgres", "sqlserver")
 ADMIN_KEY = "admin-key-of-the-tests-4711"
+MASTER_KEY = "b7" * 32  # in every server's data_dir, as hosts that share a database must have it
 SCOPES = ["interface", "callback", "imports", "acks", "events", "integrations", "interface-all"]
 SANITIZER = re.compile(r"AddressSanitizer|LeakSanitizer|ThreadSanitizer|runtime error:|UndefinedBehaviorSanitizer")
 TIMEOUT = 60  # of anything that should take milliseconds, on a machine that has much else to do
@@ -376,7 +378,7 @@ def clock_library():
     directory = tempfile.mkdtemp(prefix="dataflow-clock-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     library = Path(directory) / "clock.so"
-    subprocess.run([os.environ.get("CC", "cc"), "-std=c17", "-O1", "-fPIC", "-shared", "-o", library, ROOT / "tests/shim/clock.c"],
+    subprocess.run([*shlex.split(os.environ.get("CC", "cc")), "-std=c17", "-O1", "-fPIC", "-shared", "-o", library, ROOT / "tests/shim/clock.c"],
                    check=True, timeout=60)
     return library
 
@@ -386,6 +388,8 @@ class FakeClock:
     libraries stay in real time, and so does the database. For the release build: sanitizers want to be loaded first."""
 
     def __init__(self, directory):
+        if Path(BIN).resolve().parent.name in ("asan", "tsan"):
+            pytest.skip("the clock is for the release build")
         self.file = Path(directory) / "clock"
         self.passed = datetime.timedelta()
         self.file.write_bytes(bytes(8))
@@ -445,10 +449,18 @@ def write_config(path, sections):
     return path
 
 
+def master_key_file(data_dir):
+    Path(data_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = Path(data_dir) / "master.key"
+    path.write_text(MASTER_KEY + "\n", encoding="ascii")
+    path.chmod(0o600)
+
+
 class Server:
     """`dataflow serve` (or another command that serves) with a configuration and a log of its own."""
 
-    def __init__(self, backend, directory, config=None, command=("serve",), args=(), env=None, binary=BIN, clock=None):
+    def __init__(self, backend, directory, config=None, command=("serve",), args=(), env=None, binary=BIN, clock=None,
+                 master=True):
         self.backend = backend
         self.binary = binary
         self.directory = Path(directory)
@@ -457,7 +469,7 @@ class Server:
         self.args = args
         self.clock_env = clock.env if clock else {}
         self.env = {**(env or {}), **self.clock_env}
-        self.secrets = {ADMIN_KEY, pg.PASSWORD}
+        self.secrets = {ADMIN_KEY, MASTER_KEY, pg.PASSWORD}
         if backend and backend.name == "sqlserver":
             self.secrets.add(urlsplit(backend.url).password)
         sections = {
@@ -469,6 +481,8 @@ class Server:
             sections.setdefault(section, {}).update(keys)
         sections = {s: {k: v for k, v in keys.items() if v is not None} for s, keys in sections.items()}
         self.config = write_config(self.directory / "dataflow.ini", sections)
+        if master and sections["server"]["data_dir"]:
+            master_key_file(sections["server"]["data_dir"])
         self.log_path = self.directory / "server.log"
         self.out_path = self.directory / "server.out"
         self.process = None
@@ -485,18 +499,25 @@ class Server:
                                             env=environment(**self.env), cwd=self.directory)
         return self
 
-    def started(self):
-        """The address it listens on, once its log tells."""
+    def listens(self, event):
+        """Sets the address that the log tells with the event."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             for line in self.log_text(current=True).splitlines():
-                if '"ServerStarted"' in line and line.endswith("}"):
+                if f'"{event}"' in line and line.endswith("}"):
                     host, port = json.loads(line)["address"].rsplit(":", 1)
                     self.host_port = (host, int(port))
                     return self
             assert self.process.poll() is None, f"exited {self.process.returncode}\n{self.log_text()}"
             time.sleep(0.005)
-        raise AssertionError(f"not started\n{self.log_text()}")
+        raise AssertionError(f"no {event}\n{self.log_text()}")
+
+    def started(self):
+        return self.listens("ServerStarted")
+
+    def waiting(self):
+        """It cannot work yet: its address answers 503."""
+        return self.listens("ServerWaiting")
 
     def start(self):
         self.spawn().started()

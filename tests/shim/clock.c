@@ -109,9 +109,17 @@ static int64_t real_ns(clockid_t id)
     return ns_of(&ts);
 }
 
+/* Only the wall clock can be behind: the other one never goes back, and on a machine that was
+ * started a moment ago it would be negative. */
+static int64_t offset_of(clockid_t id)
+{
+    int64_t ns = atomic_load(offset_ns);
+    return id == CLOCK_MONOTONIC && ns < 0 ? 0 : ns;
+}
+
 static int64_t moved_ns(clockid_t id, const void *caller)
 {
-    return real_ns(id) + (is_moved(id, caller) ? atomic_load(offset_ns) : 0);
+    return real_ns(id) + (is_moved(id, caller) ? offset_of(id) : 0);
 }
 
 int clock_gettime(clockid_t id, struct timespec *ret)
@@ -121,7 +129,7 @@ int clock_gettime(clockid_t id, struct timespec *ret)
             *(void **)&real_gettime = find_real("clock_gettime");
         return real_gettime(id, ret);
     }
-    *ret = timespec_of(real_ns(id) + atomic_load(offset_ns));
+    *ret = timespec_of(real_ns(id) + offset_of(id));
     return 0;
 }
 
@@ -146,7 +154,7 @@ static int wait_moved(pthread_cond_t *c, pthread_mutex_t *m, clockid_t id, int64
 {
     for (;;) {
         int64_t real = real_ns(id);
-        int64_t left = until - atomic_load(offset_ns) - real;
+        int64_t left = until - offset_of(id) - real;
         struct timespec slice = timespec_of(real + (left < SLICE_NS ? left : SLICE_NS));
         if (left <= 0)
             return ETIMEDOUT;

@@ -18,6 +18,7 @@
 #include "imports/batch.h"
 #include "imports/imports.h"
 #include "imports/routes.h"
+#include "privacy/mask.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,7 @@ struct call {
     int64_t chunk_id;
     enum df_chunk_status status; /* IMPORTED or ERROR */
     struct df_str canonical;
+    struct df_str stored_ack; /* the same, masked */
     int64_t *sequences;
     size_t item_count;
     bool stored;  /* by this job; false for a repeated ack */
@@ -195,7 +197,8 @@ static void read_chunk(void *arg, struct df_result *r)
         .has_ack_id = ack_id.ptr,
         .same_ack_id = df_str_eq(ack_id, s->call->ack_id),
         .has_ack = ack.ptr,
-        .same_ack = df_str_eq(ack, s->call->canonical),
+        /* Acks of earlier releases are not masked. */
+        .same_ack = df_str_eq(ack, s->call->stored_ack) || df_str_eq(ack, s->call->canonical),
         .offset = df_col_int(r, import_ack_find_RecordOffset),
         .count = df_col_int(r, import_ack_find_RecordCount),
         .attempt = df_col_int(r, import_ack_find_Attempt),
@@ -253,7 +256,7 @@ static enum df_code keep_early(struct df_db *db, struct call *c, struct df_err *
         return DF_OK;
     return df_db_exec(db,
                       DF_Q(import_early_keep, .batch_id = batch, .chunk_id = chunk,
-                           .hash = hash_value, .ack_json = df_text(c->canonical),
+                           .hash = hash_value, .ack_json = df_text(c->stored_ack),
                            .now = df_time(df_wall_ms(c->w.access->clock))),
                       NULL, err);
 }
@@ -309,7 +312,7 @@ static enum df_code run_ack(struct df_db *db, struct df_work *w, struct df_err *
     if (code != DF_OK)
         return code;
     code = df_db_exec(db,
-                      DF_Q(import_ack_store, .ack_json = df_text(c->canonical),
+                      DF_Q(import_ack_store, .ack_json = df_text(c->stored_ack),
                            .ack_id = df_text(c->ack_id),
                            .now = df_time(df_wall_ms(w->access->clock)), .id = df_int(k.id)),
                       &changed, err);
@@ -371,6 +374,23 @@ static void ack_stored(struct df_work *w)
     df_json_close(&w->json, '}');
 }
 
+static struct df_str masked_ack(const struct call *c)
+{
+    const struct df_import_views *views = c->w.arg;
+    const struct df_masker *m = df_imports_options_of(views->imports)->masker;
+    struct df_buf masked;
+
+    if (!m)
+        return c->canonical;
+    df_req_buf(c->w.req, &masked, DF_HASHED_GROWTH * BODY_MAX);
+    df_mask_json(m, c->canonical, &masked);
+    struct df_str text = df_buf_failed(&masked)
+                             ? c->canonical
+                             : df_arena_str(df_req_arena(c->w.req), df_buf_str(&masked));
+    df_buf_release(&masked);
+    return text;
+}
+
 /* Reads the ack, and writes its canonical text to c->canonical. False: the answer is set. */
 static bool read_body(struct call *c, struct df_input *in)
 {
@@ -384,6 +404,7 @@ static bool read_body(struct call *c, struct df_input *in)
     df_json_out_init(&out, &text);
     read_ack(in, c, &out);
     c->canonical = df_arena_str(df_req_arena(req), df_buf_str(&text));
+    c->stored_ack = masked_ack(c);
     bool whole = !df_buf_failed(&text);
     size_t len = text.len;
     df_buf_release(&text);

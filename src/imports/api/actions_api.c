@@ -4,6 +4,7 @@
  * read and change the row in one transaction, with the row locked, so that a worker either claims
  * the batch before or finds it changed; the entry of the audit log is in the same transaction.
  */
+#include "imports/announce.h"
 #include "imports/api/actions.sql.h"
 #include "imports/api/batch_view.h"
 #include "imports/api/views.h"
@@ -24,10 +25,12 @@ struct call {
     int64_t status;
     char location[DF_STORAGE_LOCATION_MAX + 1];
     bool locked;
-    bool owned; /* by a worker that may be alive */
+    bool owned;   /* by a worker that may be alive */
+    bool had_all; /* it had the lock of the installation */
     int64_t attempt;
     int64_t processed;
     struct df_str host;
+    int64_t kept_until_ms; /* -1: nothing is kept, or without an end */
 
     int64_t items; /* that will be tried again */
 };
@@ -42,6 +45,7 @@ static void read_batch_row(void *arg, struct df_result *r)
     c->locked = !df_col_null(r, import_action_find_LockedAt);
     c->attempt = df_col_int(r, import_action_find_Attempt);
     c->processed = df_col_int(r, import_action_find_ProcessedRecords);
+    c->kept_until_ms = df_col_time(r, import_action_find_KeptUntil);
     c->host =
         df_arena_str(df_req_arena(c->w.req), df_col_text(r, import_action_find_ProcessingHost));
     c->owned = c->status == DF_BATCH_PROCESSING && c->locked && c->host.ptr;
@@ -77,7 +81,7 @@ static enum df_code change_batch(struct df_db *db, const struct df_query *q,
 static enum df_code tell_audit(struct df_db *db, const struct call *c, const char *action,
                                struct df_str details, struct df_err *err)
 {
-    struct df_actor by = df_batch_actor(c->w.req);
+    struct df_actor by = df_actor_of(c->w.req);
     return df_audit_write(db, &by, action, df_uuid_str(&c->batch), df_uuid_str(&c->client_id),
                           details, c->w.now_ms, err);
 }
@@ -160,20 +164,30 @@ static const struct df_handler cancel = {
 
 /* --- POST /imports/{batchId}/retry --- */
 
-static enum df_code check_retry(struct df_db *db, struct call *c, struct df_err *err)
+static bool is_expired(const struct call *c)
 {
-    if (c->status != DF_BATCH_COMPLETED_WITH_ERRORS && c->status != DF_BATCH_FAILED)
-        return df_err_set(
-            err, DF_E_CONFLICT,
-            "The batch is %s. Only items of one that is CompletedWithErrors or Failed "
-            "can be tried again.",
-            df_batch_status_name(c->status));
-    enum df_code code = df_db_query_int(
-        db,
-        DF_Q(import_retry_items, .id = df_uuid(df_uuid_str(&c->batch)), .masked = df_bool(false)),
-        &c->items, err);
-    if (code != DF_OK || c->items > 0)
+    return c->kept_until_ms >= 0 && c->kept_until_ms <= c->w.now_ms;
+}
+
+/* There is no item that can be tried again: says why. */
+static enum df_code refuse_retry(struct df_db *db, const struct call *c, struct df_err *err)
+{
+    const struct df_value id = df_uuid(df_uuid_str(&c->batch));
+    int64_t sent = 0, erased = 0;
+    enum df_code code = df_db_query_int(db, DF_Q(import_retry_sent, .id = id), &sent, err);
+
+    if (code == DF_OK)
+        code = df_db_query_int(
+            db, DF_Q(import_retry_erased, .id = id, .erased = df_text(DF_STR("{\"erased\":true}"))),
+            &erased, err);
+    if (code != DF_OK)
         return code;
+    if (erased > 0)
+        return df_err_set(err, DF_E_ERASED, "The failed records of the batch were erased.");
+    if (sent > 0)
+        return df_err_set(err, DF_E_PAYLOAD_EXPIRED,
+                          "The failed records of the batch were kept for a time, which is over. "
+                          "Correct them and send them as a new batch.");
     if (c->status == DF_BATCH_FAILED)
         return df_err_set(err, DF_E_CONFLICT,
                           "No item of the batch was sent, so there is none to try again. Correct "
@@ -182,6 +196,30 @@ static enum df_code check_retry(struct df_db *db, struct call *c, struct df_err 
         err, DF_E_CONFLICT,
         "The batch's failed items were not fit to be sent, and trying again would not "
         "change that. Correct them and send them as a new batch.");
+}
+
+static enum df_code check_retry(struct df_db *db, struct call *c, struct df_err *err)
+{
+    if (c->status != DF_BATCH_COMPLETED_WITH_ERRORS && c->status != DF_BATCH_FAILED)
+        return df_err_set(
+            err, DF_E_CONFLICT,
+            "The batch is %s. Only items of one that is CompletedWithErrors or Failed "
+            "can be tried again.",
+            df_batch_status_name(c->status));
+    enum df_code code =
+        df_db_query_int(db,
+                        DF_Q(import_retry_items, .expired = df_int(is_expired(c)),
+                             .id = df_uuid(df_uuid_str(&c->batch)), .masked = df_bool(false)),
+                        &c->items, err);
+    return code != DF_OK || c->items > 0 ? code : refuse_retry(db, c, err);
+}
+
+/* The time of what is kept stands still until the retry is over. */
+static struct df_value kept_left(const struct call *c)
+{
+    if (c->kept_until_ms < 0)
+        return df_null(DF_INT);
+    return df_int(is_expired(c) ? 0 : c->kept_until_ms - c->w.now_ms);
 }
 
 static enum df_code run_retry(struct df_db *db, struct df_work *w, struct df_err *err)
@@ -197,11 +235,14 @@ static enum df_code run_retry(struct df_db *db, struct df_work *w, struct df_err
         code = df_db_query_int(db, DF_Q(import_retry_from, .id = id), &from_chunk, err);
     if (code != DF_OK)
         return code;
-    code = change_batch(db,
-                        DF_Q(import_retry, .from_chunk = df_int(from_chunk),
-                             .now = df_time(df_wall_ms(w->access->clock)), .id = id,
-                             .attempt = df_int(c->attempt)),
-                        err);
+    code =
+        change_batch(db,
+                     DF_Q(import_retry, .from_chunk = df_int(from_chunk), .kept_left = kept_left(c),
+                          .now = df_time(w->now_ms), .id = id, .attempt = df_int(c->attempt)),
+                     err);
+    if (code == DF_OK)
+        code = import_announce(db, ((const struct df_import_views *)w->arg)->imports, &c->batch,
+                               "retried", err);
     return code == DF_OK ? tell_audit(db, c, "ImportRetried", DF_STR_NULL, err) : code;
 }
 
@@ -239,6 +280,7 @@ static enum df_code run_release(struct df_db *db, struct df_work *w, struct df_e
     const struct df_value id = df_uuid(df_uuid_str(&c->batch));
     struct df_json_out details;
     struct df_buf text;
+    int64_t freed = 0;
 
     enum df_code code = find_batch(db, c, err);
     if (code != DF_OK)
@@ -248,10 +290,14 @@ static enum df_code run_release(struct df_db *db, struct df_work *w, struct df_e
                           df_batch_status_name(c->status));
     code = change_batch(db, DF_Q(import_release, .now = df_time(w->now_ms), .id = id), err);
     if (code == DF_OK)
-        code = df_db_exec(db, DF_Q(import_release_lock, .locked = df_bool(false), .id = id), NULL,
+        code = df_db_exec(db, DF_Q(import_release_lock, .locked = df_bool(false), .id = id), &freed,
                           err);
+    if (code == DF_OK)
+        code = import_announce(db, ((const struct df_import_views *)w->arg)->imports, &c->batch,
+                               "released", err);
     if (code != DF_OK)
         return code;
+    c->had_all = freed > 0;
     df_buf_init(&text, DETAILS_MAX);
     df_json_out_init(&details, &text);
     df_json_open(&details, '{');
@@ -269,6 +315,7 @@ static void batch_released(struct df_work *w)
     struct df_log_field said[] = {DF_F("lockedBy", c->host)};
 
     df_log_write(DF_LOG_WARN, "BatchLockReleased", said, 1, "by an operator");
+    df_imports_break_lock(views->imports, &c->client_id, &c->batch, c->had_all);
     df_imports_wake(views->imports);
     df_json_open(&w->json, '{');
     df_json_kv_text(&w->json, "batchId", df_uuid_str(&c->batch));
@@ -286,7 +333,7 @@ static const struct df_handler release = {
 };
 
 #define ADMIN(m, path, kind, h)                                                                    \
-    DF_ROUTE(m, "/admin/imports/{batchId}" path, kind, DF_ACCESS_ADMIN, NULL, h)
+    DF_ROUTE(m, "/admin/imports/{batchId}" path, kind, DF_ACCESS_ADMIN, DF_NEEDS_OPERATE, h)
 #define ROUTE(m, path, kind, h)                                                                    \
     DF_ROUTE(m, "/imports/{batchId}" path, kind, DF_ACCESS_CLIENT, "imports", h)
 

@@ -200,15 +200,6 @@ enum df_code df_batch_scope(struct df_db *db, const struct df_req *req, const st
     return code == DF_OK && !found ? df_batch_not_found(id, err) : code;
 }
 
-struct df_actor df_batch_actor(struct df_req *req)
-{
-    struct df_actor by = df_actor_of(req);
-
-    if (!df_batch_is_operator(req))
-        by.name = df_arena_printf(df_req_arena(req), "client:%s", df_auth_client(req)->identifier);
-    return by;
-}
-
 enum df_code df_batch_not_found(const struct df_uuid *id, struct df_err *err)
 {
     return df_err_set(err, DF_E_NOT_FOUND, "There is no import %s.", id->text);

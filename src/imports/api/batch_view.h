@@ -31,10 +31,6 @@ enum df_code df_batch_read(struct df_db *db, const struct df_uuid *id, const str
 bool df_batch_is_operator(const struct df_req *req);
 enum df_code df_batch_scope(struct df_db *db, const struct df_req *req, const struct df_uuid *id,
                             struct df_uuid *client, struct df_err *err) DF_MUST_CHECK;
-/* Who makes the call, for the audit log: "client:<identifier>" or an operator. Borrowed from the
- * request. */
-struct df_actor df_batch_actor(struct df_req *req);
-
 /* Reads {batchId} from the path. False: it is not an id, and the answer (404) is set. */
 bool df_batch_param(struct df_req *req, struct df_uuid *ret);
 enum df_code df_batch_not_found(const struct df_uuid *id, struct df_err *err) DF_MUST_CHECK;

@@ -1,4 +1,4 @@
--- Batches and their items as clients see them.
+-- Batches and their items as clients see them. A batch that is being removed is not seen.
 
 -- name: batch_get
 -- row: batch
@@ -7,7 +7,7 @@ SELECT Id, Status, FileName, CreatedAt, StartedAt, CompletedAt, TotalRecords, Pr
        SkippedCount, ErrorSummary, Attempt, CorrelationId, GaveWayAt, MetadataCorrelationId, WaitingSince, RefusedRule, RefusalCount,
        LockedAt, ProcessingHost, UpdatedAt
 FROM ImportBatch
-WHERE Id = :id AND ClientId = :client;
+WHERE Id = :id AND ClientId = :client AND RemovingAt IS NULL;
 
 -- The batches of event streams of all clients. ClientUpdatedAt changes with the client's status, secret and scopes.
 -- name: batch_watch
@@ -30,7 +30,7 @@ SELECT Id, Status, FileName, CreatedAt, StartedAt, CompletedAt, TotalRecords, Pr
        SkippedCount, ErrorSummary, Attempt, CorrelationId, GaveWayAt, MetadataCorrelationId, WaitingSince, RefusedRule, RefusalCount,
        LockedAt, ProcessingHost, UpdatedAt
 FROM ImportBatch
-WHERE ClientId = :client AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT))
+WHERE ClientId = :client AND RemovingAt IS NULL AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT))
 ORDER BY CreatedAt DESC, Id DESC
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
@@ -39,22 +39,22 @@ SELECT Id, Status, FileName, CreatedAt, StartedAt, CompletedAt, TotalRecords, Pr
        SkippedCount, ErrorSummary, Attempt, CorrelationId, GaveWayAt, MetadataCorrelationId, WaitingSince, RefusedRule, RefusalCount,
        LockedAt, ProcessingHost, UpdatedAt
 FROM ImportBatch
-WHERE ClientId = :client AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT))
+WHERE ClientId = :client AND RemovingAt IS NULL AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT))
 ORDER BY CreatedAt DESC, Id DESC
 OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 
 -- name: batch_page_total
 SELECT COUNT(*)
 FROM ImportBatch
-WHERE ClientId = :client AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT));
+WHERE ClientId = :client AND RemovingAt IS NULL AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT));
 
 -- name: batch_name
-SELECT FileName, ColumnsJson FROM ImportBatch WHERE Id = :id AND ClientId = :client;
+SELECT FileName, ColumnsJson, KeptUntil FROM ImportBatch WHERE Id = :id AND ClientId = :client AND RemovingAt IS NULL;
 
 -- --- for operators: batches of all clients ---
 
 -- name: batch_owner
-SELECT ClientId FROM ImportBatch WHERE Id = :id;
+SELECT ClientId FROM ImportBatch WHERE Id = :id AND RemovingAt IS NULL;
 
 -- name: batch_operator_get
 -- row: batch, …
@@ -66,7 +66,7 @@ SELECT b.Id, b.Status, b.FileName, b.CreatedAt, b.StartedAt, b.CompletedAt, b.To
        CASE WHEN b.Status = 1
             THEN (SELECT MIN(k.SentAt) FROM ImportChunk AS k WHERE k.BatchId = b.Id AND k.Status = 2) END AS AckSince
 FROM ImportBatch AS b JOIN Clients AS c ON c.Id = b.ClientId
-WHERE b.Id = :id;
+WHERE b.Id = :id AND b.RemovingAt IS NULL;
 
 -- AckSince: since when it waits for the oldest ack. :file is a pattern.
 -- name: batch_operator_page
@@ -79,7 +79,7 @@ SELECT b.Id, b.Status, b.FileName, b.CreatedAt, b.StartedAt, b.CompletedAt, b.To
        CASE WHEN b.Status = 1
             THEN (SELECT MIN(k.SentAt) FROM ImportChunk AS k WHERE k.BatchId = b.Id AND k.Status = 2) END AS AckSince
 FROM ImportBatch AS b JOIN Clients AS c ON c.Id = b.ClientId
-WHERE (CAST(:client AS VARCHAR(100)) IS NULL OR c.ClientIdentifier = CAST(:client AS VARCHAR(100)))
+WHERE b.RemovingAt IS NULL AND (CAST(:client AS VARCHAR(100)) IS NULL OR c.ClientIdentifier = CAST(:client AS VARCHAR(100)))
   AND (CAST(:status AS INT) IS NULL OR b.Status = CAST(:status AS INT))
   AND b.CreatedAt >= :from AND b.CreatedAt < :to AND LOWER(b.FileName) LIKE LOWER(CAST(:file AS VARCHAR(600))) ESCAPE '!'
 ORDER BY b.CreatedAt DESC, b.Id DESC
@@ -93,7 +93,7 @@ SELECT b.Id, b.Status, b.FileName, b.CreatedAt, b.StartedAt, b.CompletedAt, b.To
        CASE WHEN b.Status = 1
             THEN (SELECT MIN(k.SentAt) FROM ImportChunk AS k WHERE k.BatchId = b.Id AND k.Status = 2) END AS AckSince
 FROM ImportBatch AS b JOIN Clients AS c ON c.Id = b.ClientId
-WHERE (CAST(:client AS VARCHAR(100)) IS NULL OR c.ClientIdentifier = CAST(:client AS VARCHAR(100)))
+WHERE b.RemovingAt IS NULL AND (CAST(:client AS VARCHAR(100)) IS NULL OR c.ClientIdentifier = CAST(:client AS VARCHAR(100)))
   AND (CAST(:status AS INT) IS NULL OR b.Status = CAST(:status AS INT))
   AND b.CreatedAt >= :from AND b.CreatedAt < :to AND LOWER(b.FileName) LIKE LOWER(CAST(:file AS NVARCHAR(600))) ESCAPE '!'
 ORDER BY b.CreatedAt DESC, b.Id DESC
@@ -102,13 +102,13 @@ OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 -- name: batch_operator_total
 SELECT COUNT(*)
 FROM ImportBatch AS b JOIN Clients AS c ON c.Id = b.ClientId
-WHERE (CAST(:client AS VARCHAR(100)) IS NULL OR c.ClientIdentifier = CAST(:client AS VARCHAR(100)))
+WHERE b.RemovingAt IS NULL AND (CAST(:client AS VARCHAR(100)) IS NULL OR c.ClientIdentifier = CAST(:client AS VARCHAR(100)))
   AND (CAST(:status AS INT) IS NULL OR b.Status = CAST(:status AS INT))
   AND b.CreatedAt >= :from AND b.CreatedAt < :to AND LOWER(b.FileName) LIKE LOWER(CAST(:file AS VARCHAR(600))) ESCAPE '!';
 -- dialect: sqlserver
 SELECT COUNT(*)
 FROM ImportBatch AS b JOIN Clients AS c ON c.Id = b.ClientId
-WHERE (CAST(:client AS VARCHAR(100)) IS NULL OR c.ClientIdentifier = CAST(:client AS VARCHAR(100)))
+WHERE b.RemovingAt IS NULL AND (CAST(:client AS VARCHAR(100)) IS NULL OR c.ClientIdentifier = CAST(:client AS VARCHAR(100)))
   AND (CAST(:status AS INT) IS NULL OR b.Status = CAST(:status AS INT))
   AND b.CreatedAt >= :from AND b.CreatedAt < :to AND LOWER(b.FileName) LIKE LOWER(CAST(:file AS NVARCHAR(600))) ESCAPE '!';
 

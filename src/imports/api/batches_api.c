@@ -8,6 +8,7 @@
 #include "imports/api/items.sql.h"
 #include "imports/api/views.h"
 #include "imports/batch.h"
+#include "imports/kept.h"
 #include "imports/policy.h"
 #include "imports/routes.h"
 
@@ -19,6 +20,7 @@ struct call {
     struct df_uuid client;
     struct df_uuid id;
     int64_t status; /* -1: any */
+    bool expired;   /* what is kept of failed items is not shown any more */
 };
 
 /* An operator's call has no client; df_batch_scope finds the batch's. */
@@ -142,7 +144,8 @@ struct counts {
     int64_t processed;
     int64_t errors;
     int64_t skipped;
-    bool dense; /* the sequences are 0 to processed - 1, one item for each record */
+    int64_t kept_until_ms; /* -1: nothing is kept, or without an end */
+    bool dense;            /* the sequences are 0 to processed - 1, one item for each record */
 };
 
 static void read_counts(void *arg, struct df_result *r)
@@ -155,9 +158,10 @@ static void read_counts(void *arg, struct df_result *r)
     n->errors = df_col_int(r, item_counts_ErrorCount);
     n->skipped = df_col_int(r, item_counts_SkippedCount);
     n->dense = last + 1 == n->processed && df_col_int(r, item_counts_CutRules) <= 1;
+    n->kept_until_ms = df_col_time(r, item_counts_KeptUntil);
 }
 
-static enum df_code find_counts(struct df_db *db, const struct call *c, struct counts *ret,
+static enum df_code find_counts(struct df_db *db, struct call *c, struct counts *ret,
                                 struct df_err *err)
 {
     bool found = false;
@@ -166,13 +170,31 @@ static enum df_code find_counts(struct df_db *db, const struct call *c, struct c
                                        .client = df_uuid(df_uuid_str(&c->client))),
                                   read_counts, ret, &found, err);
 
+    c->expired = ret->kept_until_ms >= 0 && ret->kept_until_ms <= c->w.now_ms;
     return code == DF_OK && !found ? df_batch_not_found(&c->id, err) : code;
+}
+
+/* The item as it was sent, if that is kept; else as it is stored, which is masked. */
+static struct df_str item_payload(const struct call *c, struct df_result *r, struct df_arena *a)
+{
+    const struct df_import_views *views = c->w.arg;
+    struct import_kept kept = {.item = DF_STR_NULL};
+    struct df_err ignored = DF_ERR_INIT;
+
+    if (!df_col_null(r, item_Sealed) &&
+        import_kept_open(df_imports_options_of(views->imports)->keys, &c->id,
+                         df_col_int(r, item_Sequence), df_col_blob(r, item_Sealed), a, &kept,
+                         &ignored) == DF_OK &&
+        kept.item.ptr)
+        return kept.item;
+    return df_col_text(r, item_Payload);
 }
 
 static void write_item(void *arg, struct df_result *r)
 {
-    struct df_json_out *out = &((struct df_work *)arg)->json;
-    bool masked = df_col_bool(r, item_IsMasked);
+    struct call *c = arg;
+    struct df_json_out *out = &c->w.json;
+    struct df_arena opened = {0};
     int64_t records = df_col_null(r, item_RecordCount) ? 1 : df_col_int(r, item_RecordCount);
 
     df_json_open(out, '{');
@@ -180,11 +202,12 @@ static void write_item(void *arg, struct df_result *r)
     df_json_kv_text(out, "status", df_str_c(df_item_status_name(df_col_int(r, item_Status))));
     df_json_kv_text(out, "errorMessage", df_col_text(r, item_ErrorMessage));
     df_json_key(out, "payload");
-    df_json_stored(out, masked ? DF_STR_NULL : df_col_text(r, item_Payload));
+    df_json_stored(out, item_payload(c, r, &opened));
     df_json_kv_int_if(out, "chunkId", !df_col_null(r, item_ChunkId), df_col_int(r, item_ChunkId));
     df_json_kv_time(out, "createdAt", df_col_time(r, item_CreatedAt));
     df_json_kv_int(out, "recordCount", records);
     df_json_close(out, '}');
+    df_arena_release(&opened);
 }
 
 /* A page of all items of a dense batch: an item's place is its sequence. */
@@ -197,7 +220,8 @@ static enum df_code write_range(struct df_db *db, struct call *c, int64_t total,
         return DF_OK;
     return df_db_each(db,
                       DF_Q(item_range, .longest = df_int(PAYLOAD_LONGEST),
-                           .id = df_uuid(df_uuid_str(&c->id)), .from = df_int(page->offset),
+                           .expired = df_int(c->expired), .id = df_uuid(df_uuid_str(&c->id)),
+                           .from = df_int(page->offset),
                            .until = df_int(page->offset + page->size)),
                       write_item, c, err);
 }
@@ -223,8 +247,9 @@ static enum df_code write_errors(struct df_db *db, struct call *c, const struct 
     if (code != DF_OK)
         return code;
     return df_db_each(db,
-                      DF_Q(item_error_page, .longest = df_int(PAYLOAD_LONGEST), .id = id,
-                           .from = df_int(first), .limit = df_int(page->size)),
+                      DF_Q(item_error_page, .longest = df_int(PAYLOAD_LONGEST),
+                           .expired = df_int(c->expired), .id = id, .from = df_int(first),
+                           .limit = df_int(page->size)),
                       write_item, c, err);
 }
 
@@ -245,9 +270,9 @@ static enum df_code write_filtered(struct df_db *db, struct call *c, const struc
     if (code != DF_OK || page->offset >= page->total)
         return code;
     return df_db_each(db,
-                      DF_Q(item_page, .longest = df_int(PAYLOAD_LONGEST), .id = id,
-                           .status = status_value(c), .limit = df_int(page->size),
-                           .offset = df_int(page->offset)),
+                      DF_Q(item_page, .longest = df_int(PAYLOAD_LONGEST),
+                           .expired = df_int(c->expired), .id = id, .status = status_value(c),
+                           .limit = df_int(page->size), .offset = df_int(page->offset)),
                       write_item, c, err);
 }
 

@@ -1,44 +1,48 @@
 -- The items of a batch as clients see them. A payload of more than :longest characters is left out, since a page has
--- many.
+-- many. Of an item that failed its owner sees what is kept (src/imports/kept.h), until its time is over: :expired.
 
 -- The counters of a client's batch. Sequences count from 0: if the last one equals the number of items less one, none
 -- is missing, and an item's place is its sequence; unless an item may stand for many records.
 -- name: item_counts
 SELECT b.ProcessedRecords, b.ErrorCount, b.SkippedCount,
-       (SELECT MAX(i.Sequence) FROM ImportItem AS i WHERE i.BatchId = b.Id) AS LastSequence, b.CutRules
+       (SELECT MAX(i.Sequence) FROM ImportItem AS i WHERE i.BatchId = b.Id) AS LastSequence, b.CutRules, b.KeptUntil
 FROM ImportBatch AS b
-WHERE b.Id = :id AND b.ClientId = :client;
+WHERE b.Id = :id AND b.ClientId = :client AND b.RemovingAt IS NULL;
 
 -- name: item_range
 -- row: item
 -- dialect: sqlite, postgres
-SELECT Sequence, Status, ErrorMessage, CASE WHEN length(PayloadJson) <= :longest THEN PayloadJson END AS Payload, IsMasked, ChunkId,
-       CreatedAt, RecordCount
-FROM ImportItem
-WHERE BatchId = :id AND Sequence >= :from AND Sequence < :until
-ORDER BY Sequence;
+SELECT i.Sequence, i.Status, i.ErrorMessage, CASE WHEN length(i.PayloadJson) <= :longest THEN i.PayloadJson END AS Payload, i.ChunkId,
+       i.CreatedAt, i.RecordCount, CASE WHEN length(k.Sealed) <= :longest THEN k.Sealed END AS Sealed
+FROM ImportItem AS i
+LEFT JOIN ImportKept AS k ON k.BatchId = i.BatchId AND k.Sequence = i.Sequence AND 0 = :expired
+WHERE i.BatchId = :id AND i.Sequence >= :from AND i.Sequence < :until
+ORDER BY i.Sequence;
 -- dialect: sqlserver
-SELECT Sequence, Status, ErrorMessage, CASE WHEN DATALENGTH(PayloadJson) / 2 <= :longest THEN PayloadJson END AS Payload, IsMasked, ChunkId,
-       CreatedAt, RecordCount
-FROM ImportItem
-WHERE BatchId = :id AND Sequence >= :from AND Sequence < :until
-ORDER BY Sequence;
+SELECT i.Sequence, i.Status, i.ErrorMessage, CASE WHEN DATALENGTH(i.PayloadJson) / 2 <= :longest THEN i.PayloadJson END AS Payload, i.ChunkId,
+       i.CreatedAt, i.RecordCount, CASE WHEN DATALENGTH(k.Sealed) <= :longest THEN k.Sealed END AS Sealed
+FROM ImportItem AS i
+LEFT JOIN ImportKept AS k ON k.BatchId = i.BatchId AND k.Sequence = i.Sequence AND 0 = :expired
+WHERE i.BatchId = :id AND i.Sequence >= :from AND i.Sequence < :until
+ORDER BY i.Sequence;
 
 -- name: item_page
 -- row: item
 -- dialect: sqlite, postgres
-SELECT Sequence, Status, ErrorMessage, CASE WHEN length(PayloadJson) <= :longest THEN PayloadJson END AS Payload, IsMasked, ChunkId,
-       CreatedAt, RecordCount
-FROM ImportItem
-WHERE BatchId = :id AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT))
-ORDER BY Sequence
+SELECT i.Sequence, i.Status, i.ErrorMessage, CASE WHEN length(i.PayloadJson) <= :longest THEN i.PayloadJson END AS Payload, i.ChunkId,
+       i.CreatedAt, i.RecordCount, CASE WHEN length(k.Sealed) <= :longest THEN k.Sealed END AS Sealed
+FROM ImportItem AS i
+LEFT JOIN ImportKept AS k ON k.BatchId = i.BatchId AND k.Sequence = i.Sequence AND 0 = :expired
+WHERE i.BatchId = :id AND (CAST(:status AS INT) IS NULL OR i.Status = CAST(:status AS INT))
+ORDER BY i.Sequence
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
-SELECT Sequence, Status, ErrorMessage, CASE WHEN DATALENGTH(PayloadJson) / 2 <= :longest THEN PayloadJson END AS Payload, IsMasked, ChunkId,
-       CreatedAt, RecordCount
-FROM ImportItem
-WHERE BatchId = :id AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT))
-ORDER BY Sequence
+SELECT i.Sequence, i.Status, i.ErrorMessage, CASE WHEN DATALENGTH(i.PayloadJson) / 2 <= :longest THEN i.PayloadJson END AS Payload, i.ChunkId,
+       i.CreatedAt, i.RecordCount, CASE WHEN DATALENGTH(k.Sealed) <= :longest THEN k.Sealed END AS Sealed
+FROM ImportItem AS i
+LEFT JOIN ImportKept AS k ON k.BatchId = i.BatchId AND k.Sequence = i.Sequence AND 0 = :expired
+WHERE i.BatchId = :id AND (CAST(:status AS INT) IS NULL OR i.Status = CAST(:status AS INT))
+ORDER BY i.Sequence
 OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 
 -- name: item_page_total
@@ -54,37 +58,43 @@ SELECT Sequence FROM ImportItem WHERE BatchId = :id AND Status = 1 ORDER BY Sequ
 -- name: item_error_page
 -- row: item
 -- dialect: sqlite, postgres
-SELECT Sequence, Status, ErrorMessage, CASE WHEN length(PayloadJson) <= :longest THEN PayloadJson END AS Payload, IsMasked, ChunkId,
-       CreatedAt, RecordCount
-FROM ImportItem
-WHERE BatchId = :id AND Status = 1 AND Sequence >= :from
-ORDER BY Sequence
+SELECT i.Sequence, i.Status, i.ErrorMessage, CASE WHEN length(i.PayloadJson) <= :longest THEN i.PayloadJson END AS Payload, i.ChunkId,
+       i.CreatedAt, i.RecordCount, CASE WHEN length(k.Sealed) <= :longest THEN k.Sealed END AS Sealed
+FROM ImportItem AS i
+LEFT JOIN ImportKept AS k ON k.BatchId = i.BatchId AND k.Sequence = i.Sequence AND 0 = :expired
+WHERE i.BatchId = :id AND i.Status = 1 AND i.Sequence >= :from
+ORDER BY i.Sequence
 LIMIT :limit;
 -- dialect: sqlserver
-SELECT TOP (:limit) Sequence, Status, ErrorMessage, CASE WHEN DATALENGTH(PayloadJson) / 2 <= :longest THEN PayloadJson END AS Payload, IsMasked,
-       ChunkId, CreatedAt, RecordCount
-FROM ImportItem
-WHERE BatchId = :id AND Status = 1 AND Sequence >= :from
-ORDER BY Sequence;
+SELECT TOP (:limit) i.Sequence, i.Status, i.ErrorMessage, CASE WHEN DATALENGTH(i.PayloadJson) / 2 <= :longest THEN i.PayloadJson END AS Payload, i.ChunkId,
+       i.CreatedAt, i.RecordCount, CASE WHEN DATALENGTH(k.Sealed) <= :longest THEN k.Sealed END AS Sealed
+FROM ImportItem AS i
+LEFT JOIN ImportKept AS k ON k.BatchId = i.BatchId AND k.Sequence = i.Sequence AND 0 = :expired
+WHERE i.BatchId = :id AND i.Status = 1 AND i.Sequence >= :from
+ORDER BY i.Sequence;
 
 -- name: item_error_total
 SELECT COUNT(*) FROM ImportItem WHERE BatchId = :id AND Status = 1;
 
 -- For the report: the sizes of the next rows, so that no more are read at a time than fit; then the rows.
 -- name: item_error_sizes
-SELECT Sequence, COALESCE(length(COALESCE(OriginalJson, PayloadJson)), 0) AS Chars
-FROM ImportItem
-WHERE BatchId = :id AND Status = 1 AND Sequence > :after
-ORDER BY Sequence
+SELECT i.Sequence, COALESCE(length(k.Sealed), length(COALESCE(i.OriginalJson, i.PayloadJson)), 0) AS Chars
+FROM ImportItem AS i
+LEFT JOIN ImportKept AS k ON k.BatchId = i.BatchId AND k.Sequence = i.Sequence AND 0 = :expired
+WHERE i.BatchId = :id AND i.Status = 1 AND i.Sequence > :after
+ORDER BY i.Sequence
 LIMIT :limit;
 -- dialect: sqlserver
-SELECT TOP (:limit) Sequence, COALESCE(DATALENGTH(COALESCE(OriginalJson, PayloadJson)) / 2, 0) AS Chars
-FROM ImportItem
-WHERE BatchId = :id AND Status = 1 AND Sequence > :after
-ORDER BY Sequence;
+SELECT TOP (:limit) i.Sequence, COALESCE(DATALENGTH(k.Sealed), DATALENGTH(COALESCE(i.OriginalJson, i.PayloadJson)) / 2, 0) AS Chars
+FROM ImportItem AS i
+LEFT JOIN ImportKept AS k ON k.BatchId = i.BatchId AND k.Sequence = i.Sequence AND 0 = :expired
+WHERE i.BatchId = :id AND i.Status = 1 AND i.Sequence > :after
+ORDER BY i.Sequence;
 
 -- name: item_error_rows
-SELECT Sequence, ErrorMessage, CASE WHEN OriginalJson IS NULL THEN PayloadJson END AS PayloadJson, OriginalJson, IsMasked
-FROM ImportItem
-WHERE BatchId = :id AND Status = 1 AND Sequence > :after AND Sequence <= :until
-ORDER BY Sequence;
+SELECT i.Sequence, i.ErrorMessage, CASE WHEN i.OriginalJson IS NULL AND k.Sequence IS NULL THEN i.PayloadJson END AS PayloadJson,
+       i.OriginalJson, k.Sealed
+FROM ImportItem AS i
+LEFT JOIN ImportKept AS k ON k.BatchId = i.BatchId AND k.Sequence = i.Sequence AND 0 = :expired
+WHERE i.BatchId = :id AND i.Status = 1 AND i.Sequence > :after AND i.Sequence <= :until
+ORDER BY i.Sequence;

@@ -14,6 +14,7 @@
 #include "imports/api/items.sql.h"
 #include "imports/api/report.h"
 #include "imports/api/views.h"
+#include "imports/kept.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@
 
 struct df_import_reports {
     struct df_store *store;
+    struct df_keys *keys;
     char *temp_dir;
     struct df_pool pool;
     _Atomic bool stopping;
@@ -41,6 +43,7 @@ struct ask {
     enum df_report_format format;
     struct df_str file_name;
     struct df_str columns; /* of the file; absent: not known */
+    bool expired;          /* what was kept is not shown any more */
     struct df_link link;   /* in df_import_reports.asked, under its lock */
     bool listed;
 };
@@ -51,6 +54,7 @@ struct pages {
     struct df_job job;
     struct df_import_reports *reports;
     struct df_uuid id;
+    bool expired;
     int64_t after; /* the last sequence of the page */
     /* How far the next page goes. */
     int64_t until;
@@ -60,6 +64,8 @@ struct pages {
     struct df_report_row *rows;
     size_t count;
     size_t at;
+    enum df_code code; /* of what is kept */
+    struct df_err *err;
 };
 
 static void measure_row(void *arg, struct df_result *r)
@@ -73,12 +79,10 @@ static void measure_row(void *arg, struct df_result *r)
     p->room++;
 }
 
-/* The record as uploaded. Where it was not kept, as in batches of earlier releases, the item
- * without its sequence: an upload takes its members for the columns that they came from. */
-static struct df_str record_of(struct df_arena *a, struct df_str original, struct df_str payload)
+/* The item without its sequence: an upload takes its members for the columns that they came from.
+ */
+static struct df_str record_of_item(struct df_arena *a, struct df_str payload)
 {
-    if (original.ptr)
-        return df_arena_str(a, original);
     struct df_str item = df_arena_str(a, payload);
     const char *comma =
         df_str_starts(item, DF_STR("{\"sequence\":")) ? memchr(item.ptr, ',', item.len) : NULL;
@@ -91,6 +95,24 @@ static struct df_str record_of(struct df_arena *a, struct df_str original, struc
     return df_str_n(at, len + 1);
 }
 
+/* The record as uploaded. Where it was not kept, or its time is over, the item, which then is
+ * masked unless it is of an earlier release. */
+static struct df_str record_of(struct pages *p, struct df_result *r)
+{
+    struct import_kept kept = {.record = DF_STR_NULL};
+
+    if (!df_col_null(r, item_error_rows_OriginalJson))
+        return df_arena_str(&p->arena, df_col_text(r, item_error_rows_OriginalJson));
+    if (df_col_null(r, item_error_rows_Sealed))
+        return record_of_item(&p->arena, df_col_text(r, item_error_rows_PayloadJson));
+    enum df_code code =
+        import_kept_open(p->reports->keys, &p->id, df_col_int(r, item_error_rows_Sequence),
+                         df_col_blob(r, item_error_rows_Sealed), &p->arena, &kept, p->err);
+    if (code != DF_OK)
+        p->code = code;
+    return kept.record.ptr ? kept.record : record_of_item(&p->arena, kept.item);
+}
+
 /* More rows may have failed since they were measured; they come with the next page. */
 static void read_report_row(void *arg, struct df_result *r)
 {
@@ -101,10 +123,7 @@ static void read_report_row(void *arg, struct df_result *r)
     p->rows[p->count++] = (struct df_report_row){
         .sequence = df_col_int(r, item_error_rows_Sequence),
         .error = df_arena_str(&p->arena, df_col_text(r, item_error_rows_ErrorMessage)),
-        .record = df_col_bool(r, item_error_rows_IsMasked)
-                      ? DF_STR_NULL
-                      : record_of(&p->arena, df_col_text(r, item_error_rows_OriginalJson),
-                                  df_col_text(r, item_error_rows_PayloadJson)),
+        .record = record_of(p, r),
     };
 }
 
@@ -116,15 +135,20 @@ static enum df_code run_page(struct df_db *db, struct df_job *job, struct df_err
     df_arena_reset(&p->arena);
     p->count = p->at = p->room = 0;
     p->chars = 0;
-    enum df_code code = df_db_each(
-        db, DF_Q(item_error_sizes, .id = id, .after = df_int(p->after), .limit = df_int(PAGE_ROWS)),
-        measure_row, p, err);
+    enum df_code code = df_db_each(db,
+                                   DF_Q(item_error_sizes, .expired = df_int(p->expired), .id = id,
+                                        .after = df_int(p->after), .limit = df_int(PAGE_ROWS)),
+                                   measure_row, p, err);
     if (code != DF_OK || p->room == 0)
         return code;
     p->rows = DF_ARENA_ARRAY(&p->arena, struct df_report_row, p->room);
-    return df_db_each(
-        db, DF_Q(item_error_rows, .id = id, .after = df_int(p->after), .until = df_int(p->until)),
-        read_report_row, p, err);
+    p->code = DF_OK;
+    p->err = err;
+    code = df_db_each(db,
+                      DF_Q(item_error_rows, .expired = df_int(p->expired), .id = id,
+                           .after = df_int(p->after), .until = df_int(p->until)),
+                      read_report_row, p, err);
+    return code == DF_OK ? p->code : code;
 }
 
 static enum df_code next_report_row(void *arg, struct df_report_row *ret, struct df_err *err)
@@ -213,6 +237,7 @@ static void make_report(void *arg, void *item)
     p->job.run = run_page;
     p->reports = a->reports;
     p->id = a->id;
+    p->expired = a->expired;
     p->after = -1;
     enum df_code code = df_report_make(a->format, &source, a->reports->temp_dir, &fd, &size, &err);
     df_arena_release(&p->arena);
@@ -221,10 +246,12 @@ static void make_report(void *arg, void *item)
     answer_report(a, code, fd, size, &err);
 }
 
-struct df_import_reports *df_import_reports_new(struct df_store *store, const char *temp_dir)
+struct df_import_reports *df_import_reports_new(struct df_store *store, struct df_keys *keys,
+                                                const char *temp_dir)
 {
     struct df_import_reports *r = df_calloc(1, sizeof *r);
     r->store = store;
+    r->keys = keys;
     r->temp_dir = df_strdup(df_str_c(temp_dir));
     df_mutex_init(&r->lock);
     df_pool_start(&r->pool, "reports", DF_REPORT_THREADS, DF_REPORTS_WAITING, make_report, NULL);
@@ -252,13 +279,15 @@ static void read_name(void *arg, struct df_result *r)
     struct ask *a = arg;
     a->file_name = df_arena_str(df_req_arena(a->w.req), df_col_text(r, batch_name_FileName));
     a->columns = df_arena_str(df_req_arena(a->w.req), df_col_text(r, batch_name_ColumnsJson));
+    int64_t kept_until_ms = df_col_time(r, batch_name_KeptUntil);
+    a->expired = kept_until_ms >= 0 && kept_until_ms <= a->w.now_ms;
 }
 
 /* Each download of an operator is told; those of a client once a batch and hour. */
 static enum df_code tell_audit(struct df_db *db, const struct ask *a, const struct df_uuid *client,
                                struct df_err *err)
 {
-    struct df_actor by = df_batch_actor(a->w.req);
+    struct df_actor by = df_actor_of(a->w.req);
     struct df_str target = df_uuid_str(&a->id);
     int64_t told = 0;
     enum df_code code = DF_OK;

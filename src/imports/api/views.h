@@ -48,7 +48,8 @@ struct df_import_events *df_import_events_new(struct df_store *store, const stru
 void df_import_events_stop(struct df_import_events *e);
 void df_import_events_free(struct df_import_events *e);
 
-struct df_import_reports *df_import_reports_new(struct df_store *store, const char *temp_dir);
+struct df_import_reports *df_import_reports_new(struct df_store *store, struct df_keys *keys,
+                                                const char *temp_dir);
 void df_import_reports_stop(struct df_import_reports *r);
 void df_import_reports_free(struct df_import_reports *r);
 

@@ -18,6 +18,9 @@ static struct import_chunk *chunk_new(struct import_batch *b)
     df_buf_init(&c->body, IMPORT_BODY_MAX);
     df_buf_init(&c->unsent, IMPORT_BODY_MAX);
     df_buf_init(&c->originals, IMPORT_ORIGINALS_MAX);
+    df_buf_init(&c->subjects, IMPORT_SUBJECTS_MAX);
+    df_buf_init(&c->masked, IMPORT_MASKED_MAX);
+    df_buf_init(&c->sealed, IMPORT_SEALED_MAX);
     df_arena_init(&c->arena);
     return c;
 }
@@ -29,6 +32,9 @@ void import_chunk_free(struct import_chunk *c)
     df_buf_release(&c->body);
     df_buf_release(&c->unsent);
     df_buf_release(&c->originals);
+    df_buf_release(&c->subjects);
+    df_buf_release(&c->masked);
+    df_buf_release(&c->sealed);
     df_arena_release(&c->arena);
     free(c->items);
     free(c);
@@ -49,6 +55,9 @@ static void chunk_reset(struct import_chunk *c)
     reuse_buf(&old.body);
     reuse_buf(&old.unsent);
     reuse_buf(&old.originals);
+    reuse_buf(&old.subjects);
+    reuse_buf(&old.masked);
+    reuse_buf(&old.sealed);
     df_arena_reset(&old.arena);
     *c = (struct import_chunk){.batch = old.batch,
                                .items = old.items,
@@ -56,6 +65,9 @@ static void chunk_reset(struct import_chunk *c)
                                .body = old.body,
                                .unsent = old.unsent,
                                .originals = old.originals,
+                               .subjects = old.subjects,
+                               .masked = old.masked,
+                               .sealed = old.sealed,
                                .arena = old.arena,
                                .failures = {.mark = -1}};
 }

@@ -20,6 +20,9 @@
 #define IMPORT_CHUNK_BYTES   ((size_t)2 << 20)                        /* then the chunk is full */
 #define IMPORT_BODY_MAX      (IMPORT_CHUNK_BYTES + ((size_t)2 << 20)) /* an item has at most 1 MiB */
 #define IMPORT_ORIGINALS_MAX (IMPORT_CHUNK_BYTES + ((size_t)4 << 20))
+#define IMPORT_SUBJECTS_MAX  ((size_t)16 << 20) /* an entry has 13 bytes, its person more than 5 */
+#define IMPORT_MASKED_MAX    ((size_t)64 << 20) /* a hash may be longer than its value */
+#define IMPORT_SEALED_MAX    (IMPORT_ORIGINALS_MAX + IMPORT_BODY_MAX + ((size_t)2 << 20))
 #define IMPORT_ERROR_UNITS   1000 /* ImportItem.ErrorMessage */
 #define IMPORT_SUMMARY_UNITS 2000
 
@@ -35,6 +38,13 @@ struct import_item {
     struct df_str error; /* absent: none */
     size_t original_at;  /* of the record as uploaded, in `originals` */
     size_t original_len; /* 0: it is not kept */
+
+    /* What is stored (mask.c). */
+    const char *hash; /* of its JSON, keyed */
+    size_t masked_at;
+    size_t masked_len;
+    size_t sealed_at;
+    size_t sealed_len; /* 0: nothing */
 };
 
 /* What an answer means. */
@@ -61,6 +71,9 @@ struct import_chunk {
     struct df_buf body;
     struct df_buf unsent;
     struct df_buf originals; /* the records of the items, as uploaded */
+    struct df_buf subjects;  /* entries of the people in the items (privacy/subjects.h) */
+    struct df_buf masked;    /* the items as they are stored */
+    struct df_buf sealed;    /* what is kept of failed items, encrypted */
     struct df_arena arena;   /* errors and headers, until it is settled */
     char hash[DF_CHECKSUM_LEN + 1];
 
@@ -134,6 +147,16 @@ void import_original_keep(struct import_chunk *c, struct import_item *item,
                           const struct df_record *record);
 /* The record of an item that failed; absent: none, or it is not kept. */
 struct df_str import_original_of(const struct import_chunk *c, const struct import_item *item);
+
+/* --- mask.c --- */
+
+/* Before the chunk is settled: makes what will be stored of its items. */
+void import_mask_chunk(struct import_chunk *c);
+struct df_str import_masked_of(const struct import_chunk *c, const struct import_item *item);
+/* The body of an answer, which may be JSON that quotes an item. Memory: the chunk's arena. */
+struct df_str import_masked_answer(struct import_chunk *c, struct df_str body);
+/* Absent: nothing is kept of it. */
+struct df_str import_sealed_of(const struct import_chunk *c, const struct import_item *item);
 
 /* --- send.c --- */
 

@@ -6,8 +6,10 @@
  * file by both, so it jumps after a run.
  */
 #include "base/mem.h"
+#include "imports/kept.h"
 #include "imports/process/process.sql.h"
 #include "imports/process/process_private.h"
+#include "privacy/subjects.h"
 
 #include <stdlib.h>
 
@@ -65,6 +67,9 @@ static void keep_item(struct import_chunk *c, size_t mark, size_t at, enum df_it
     c->records += records;
     item->len = c->body.len - at;
     item->at = at;
+    if (c->batch->imports->opt.keys && records == 1)
+        df_subjects_add_item(c->batch->imports->opt.keys, df_str_n(c->body.ptr + at, item->len),
+                             sequence, &c->subjects);
     item->sent = verdict == DF_ITEM_SEND;
     if (item->sent) {
         c->sent_count++;
@@ -168,12 +173,30 @@ struct again {
     struct import_batch *b;
     struct import_chunk *c;
     const struct import_open *open; /* the chunk that an earlier owner began; NULL: a new one */
+    bool lost;                      /* of an item only the masked payload is left */
 };
 
-static void add_stored_item(struct import_chunk *c, struct df_result *r)
+/* The item as it was sent: what is kept of it, or, of batches of earlier releases, its payload. */
+static enum df_code stored_item(struct import_chunk *c, struct df_result *r, struct df_str *ret,
+                                struct df_err *err)
 {
-    struct df_str json = df_col_text(r, again_PayloadJson);
+    const struct import_batch *b = c->batch;
+    struct import_kept kept = {.item = DF_STR_NULL};
 
+    *ret = df_col_text(r, again_PayloadJson);
+    if (df_col_null(r, again_Sealed))
+        return DF_OK;
+    enum df_code code =
+        import_kept_open(b->imports->opt.keys, &b->id, df_col_int(r, again_Sequence),
+                         df_col_blob(r, again_Sealed), &c->arena, &kept, err);
+    if (code == DF_OK && !kept.item.ptr)
+        code = df_err_set(err, DF_E_INTERNAL, "an item that was sent is not kept");
+    *ret = kept.item;
+    return code;
+}
+
+static void add_stored_item(struct import_chunk *c, struct df_result *r, struct df_str json)
+{
     if (c->count > 0)
         df_buf_addc(&c->body, ',');
     struct import_item *item = add_item(c);
@@ -187,6 +210,21 @@ static void add_stored_item(struct import_chunk *c, struct df_result *r)
     c->sent_count++;
 }
 
+/* A chunk has the content that it had, or is not sent at all. */
+static void leave_unsent(struct import_chunk *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        struct import_item *item = &c->items[i];
+        item->sent = false;
+        item->at = item->len = 0;
+        item->status = DF_ITEM_STATUS_ERROR;
+        item->error = DF_STR("not sent again: the record, or another one of its chunk, is no "
+                             "longer kept");
+    }
+    c->sent_count = 0;
+    df_buf_reset(&c->body);
+}
+
 static enum df_code run_read_stored(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct again *a = (struct again *)job;
@@ -195,6 +233,7 @@ static enum df_code run_read_stored(struct df_db *db, struct df_job *job, struct
     struct df_value id = df_uuid(df_uuid_str(&b->id));
     enum df_code code;
 
+    a->lost = false;
     a->c->count = a->c->sent_count = 0;
     a->c->records = 0;
     df_buf_reset(&a->c->unsent);
@@ -213,9 +252,17 @@ static enum df_code run_read_stored(struct df_db *db, struct df_job *job, struct
     while ((code = df_result_step(r, err)) == DF_ROW) { /* not df_db_each: it may end early */
         if (!a->open && a->c->body.len >= IMPORT_CHUNK_BYTES)
             break;
-        add_stored_item(a->c, r);
+        struct df_str json;
+        code = stored_item(a->c, r, &json, err);
+        if (code != DF_OK)
+            break;
+        a->lost |= df_col_null(r, again_Sealed) && df_col_bool(r, again_IsMasked);
+        add_stored_item(a->c, r, json);
+        df_arena_reset(&a->c->arena);
     }
     df_result_free(r);
+    if (a->lost)
+        leave_unsent(a->c);
     return code == DF_DONE || code == DF_ROW ? DF_OK : code;
 }
 

@@ -58,6 +58,9 @@ void import_note_shelved(const struct import_batch *b)
 
 void import_metrics_register(void)
 {
+    import_mask_register();
+    import_maintain_register();
+    import_backlog_register();
     struct df_metric_family *all[] = {&batches_processing, &chunk_inflight, &chunk_duration,
                                       &chunk_errors,       &batch_duration, &records_total,
                                       &batches_shelved};

@@ -5,6 +5,7 @@
  * under the id in its body. 408, 425, 429, 5xx or no answer at all is tried again; any other status
  * refuses the chunk for good. An ack has the meaning of a 200, later.
  */
+#include "base/personal.h"
 #include "imports/process/process_private.h"
 #include "json/doc.h"
 
@@ -31,6 +32,7 @@ void import_request(struct import_chunk *c)
         .max_answer_bytes = ANSWER_MAX,
         .owner = DF_STR("omniflow"),
         .allow_private = true, /* the operator chose the address */
+        .cut = &b->imports->cut,
     };
     out->headers = (struct df_headers){.arena = &c->arena};
     df_headers_add(&out->headers, DF_STR("Content-Type"), DF_STR("application/json"));
@@ -51,7 +53,7 @@ static struct df_str clean_text(struct df_arena *a, struct df_str text, size_t u
     if (nul)
         text.len = (size_t)(nul - text.ptr);
     text.len = df_utf8_valid_prefix(text);
-    return df_arena_str(a, df_utf8_cut(text, units));
+    return df_mask_note(text, units, a);
 }
 
 static struct df_str member_text(const struct df_json *obj, const char *name)
@@ -215,7 +217,7 @@ static enum import_verdict judge_status(struct import_chunk *c, const char **ret
 
     if (c->out.verdict != DF_OUT_OK) {
         bool again = c->out.verdict == DF_OUT_AGAIN;
-        struct df_str text = clean_text(&c->arena, body, ANSWER_UNITS);
+        struct df_str text = clean_text(&c->arena, import_masked_answer(c, body), ANSWER_UNITS);
         c->error = df_arena_printf(&c->arena, "OmniFlow answered %u%s" DF_STR_FMT, call->status,
                                    text.len ? ": " : "", DF_STR_ARG(text));
         *ret_reason = again ? "unavailable" : "rejected";

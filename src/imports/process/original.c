@@ -4,6 +4,7 @@
  * the names of the columns with the batch (ColumnsJson). Whether an item fails is known only when
  * its chunk is settled: until then the chunk holds the records of all of its items.
  */
+#include "base/personal.h"
 #include "imports/process/process_private.h"
 #include "json/write.h"
 
@@ -61,8 +62,18 @@ struct df_str import_original_of(const struct import_chunk *c, const struct impo
     return df_str_n(c->originals.ptr + item->original_at, item->original_len);
 }
 
+/* A file without a header row has its first person there. */
+static bool has_person(struct df_columns *columns)
+{
+    for (size_t i = 0; i < columns->count; i++)
+        if (df_text_is_personal(df_columns_header(columns, i)))
+            return true;
+    return false;
+}
+
 /* [["Fone","Fone"],["Fone (2)","Fone"],["Column C",""],...]: the name that records have, and the
- * header's text. Columns that an error report added are left out. */
+ * header's text. Columns that an error report added are left out. Names of which one is a person's
+ * are not stored where items are masked: the report then learns them from the records. */
 struct df_str import_columns_json(struct import_batch *b)
 {
     struct df_columns *columns = b->reading.records->columns;
@@ -70,7 +81,7 @@ struct df_str import_columns_json(struct import_batch *b)
     struct df_json_out out;
     struct df_buf text;
 
-    if (!columns)
+    if (!columns || (import_masks(b) && has_person(columns)))
         return DF_STR_NULL;
     df_buf_init(&text, COLUMNS_MAX);
     df_json_out_init(&out, &text);

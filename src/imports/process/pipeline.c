@@ -46,11 +46,11 @@ bool import_batch_fails(struct import_batch *b, enum df_code code, const struct 
 
 /* --- cutting ---------------------------------------------------------------------------------- */
 
-/* A chunk of a first attempt that failed half-way has no items in a later attempt: it is only
- * settled. */
+/* A chunk of a first attempt that failed half-way has no items in a later attempt, and one whose
+ * records are no longer kept has none that can be sent: it is only settled. */
 static bool is_left_over(const struct import_chunk *c)
 {
-    return c->batch->row.attempt > 1 && c->count == 0;
+    return c->batch->row.attempt > 1 && c->sent_count == 0;
 }
 
 /* A chunk that an earlier owner began must have the same content again. */
@@ -190,6 +190,7 @@ static void take_answer(struct import_batch *b, struct import_chunk *c)
 
     assert(b->hand.in_flight > 0);
     b->hand.in_flight--;
+    b->hand.cut_off += c->verdict == IMPORT_CANCELLED;
     if (c->reason)
         import_note_chunk_error(c, c->reason);
     if (c->verdict == IMPORT_AGAIN) {
@@ -393,12 +394,13 @@ static bool look_for_others(struct import_batch *b)
 
 static int64_t next_due(const struct import_batch *b)
 {
-    int64_t due_ms = b->renewed_ms + IMPORT_RENEW_MS;
+    int64_t due_ms = b->renewed_ms + import_renew_ms(b->imports);
     int64_t outage_ms = import_outage_due(b);
+    int64_t lock_ms = import_mono_ms(b) + df_lease_left_ms(b->imports->opt.locks, &b->lease);
     const struct import_chunk *c;
 
     due_ms = outage_ms < due_ms ? outage_ms : due_ms;
-
+    due_ms = lock_ms < due_ms ? lock_ms : due_ms;
     DF_LIST_EACH (c, &b->hand.chunks, link) {
         if ((c->state == CHUNK_WAITING || c->state == CHUNK_AWAITING) && c->due_ms < due_ms)
             due_ms = c->due_ms;
@@ -440,21 +442,36 @@ static bool end_calls(struct import_batch *b)
     return import_batch_happens(b, hopeless ? BATCH_EV_HOPELESS : BATCH_EV_NO_CALLS);
 }
 
+/* A process that ends does not wait for its peer: the next owner sends these chunks again. */
+static void cut_late_calls(struct import_batch *b)
+{
+    struct df_imports *i = b->imports;
+
+    df_lock(&i->lock);
+    bool late = i->stopping && import_mono_ms(b) >= i->cut_at_ms;
+    df_unlock(&i->lock);
+    if (late && !atomic_exchange(&i->cut, true))
+        df_http_client_cut(i->opt.outbound->client);
+}
+
 /* One round of work. False: the batch has ended. */
 static bool work_on_batch_once(struct import_batch *b)
 {
-    if (import_is_stopping(b->imports))
+    if (import_must_leave(b))
         (void)import_batch_happens(b, BATCH_EV_STOP);
+    if (b->state == BATCH_STOPPING)
+        cut_late_calls(b);
     take_answers(b);
     if (!take_settled(b) || !store_promises(b) || !take_acks(b))
         return false;
     settle_judged(b); /* while chunks are cut */
     if (import_batch_sends(b->state)) {
         tick_chunks(b);
-        if (!look_for_others(b) || !fill_hand(b) || !import_send_ready(b) ||
-            !import_look_at_outage(b))
+        if (!look_for_others(b) || !fill_hand(b) || !import_look_at_outage(b))
             return false;
     }
+    if (import_batch_sends(b->state) && !import_send_ready(b))
+        return false;
     settle_judged(b);
     import_show_in_hand(b, b->hand.chunks.count + b->hand.settling.count);
     if (b->hand.in_flight == 0 && !b->settling && !end_calls(b))
@@ -535,12 +552,35 @@ static enum df_code give_batch_way(struct import_batch *b, struct df_err *err)
     return code;
 }
 
+static enum df_code hand_batch_over(struct import_batch *b, struct df_err *err)
+{
+    struct df_storage *storage = b->imports->opt.storage;
+
+    if (import_is_outside(b) && import_is_stopping(b->imports) &&
+        df_storage_drop_local(storage, &b->id, df_arena_cstr(&b->arena, b->row.upload_path), err) !=
+            DF_OK)
+        df_log_warn("FileNotRemoved", "%s", err->detail);
+    enum df_code code = import_give_back(b, err);
+    struct df_log_field fields[] = {DF_FI("chunks", b->reading.next_chunk - 1),
+                                    DF_FI("cutOff", b->hand.cut_off)};
+
+    if (code == DF_OK)
+        df_log_write(DF_LOG_INFO, "BatchHandedOver", fields, 2,
+                     import_is_stopping(b->imports)
+                         ? "the process ends; the next owner goes on"
+                         : "another database server has taken over: it is read afresh");
+    return code;
+}
+
 /* The file is not available now: the batch goes back to waiting, and others are worked on. */
 static enum df_code postpone_batch(struct import_batch *b, struct df_err *err)
 {
     return import_postpone(b, df_wall_ms(b->imports->opt.clock) + POSTPONE_MS, err);
 }
 
+/* The process ends, so that another one will fetch the file. The copy goes before the commit, since
+ * a process with the same data directory may claim the batch right after it. In other cases this
+ * process may well go on with the batch, and housekeeping removes a copy that was not used. */
 /* Performs the commit that ends the ownership. */
 static void perform_batch_end(struct import_batch *b)
 {
@@ -558,7 +598,7 @@ static void perform_batch_end(struct import_batch *b)
         code = give_batch_way(b, &err);
         break;
     case BATCH_GIVE_BACK:
-        code = import_give_back(b, &err);
+        code = hand_batch_over(b, &err);
         break;
     case BATCH_POSTPONE:
         code = postpone_batch(b, &err);
@@ -589,7 +629,7 @@ void import_process(struct import_batch *b)
     end_turn(b);
     if (b->state == BATCH_LOST)
         df_log_warn("BatchLockLost",
-                    "the batch has another owner now, or the database was away for too long");
+                    "the batch has another owner now, or its lock could not be extended");
     import_note_working(-1);
     df_log_ctx_use(outer);
 }

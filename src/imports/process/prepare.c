@@ -1,5 +1,5 @@
 /*
- * A batch before its first chunk: its row is loaded, its file fetched if it waited in the outside
+ * A batch before its first chunk: its row is loaded, its file fetched if it is in the outside
  * storage, compared with its checksum, and read once to its end. Here are also the lease and the
  * effect of a file's error, which all of the batch's work needs.
  */
@@ -16,12 +16,23 @@
 #define RECORD_BYTES  128                  /* of an item and its row, beside the record's text */
 #define FIELD_BYTES   8
 
+bool import_is_outside(const struct import_batch *b)
+{
+    return b->row.upload_path.ptr && df_str_starts(b->row.upload_path, DF_STR("s3://"));
+}
+
 bool import_is_stopping(struct df_imports *i)
 {
     df_lock(&i->lock);
     bool stopping = i->stopping;
     df_unlock(&i->lock);
     return stopping;
+}
+
+bool import_must_leave(const struct import_batch *b)
+{
+    return import_is_stopping(b->imports) ||
+           df_store_failovers(b->imports->opt.store) != b->failovers;
 }
 
 static void keep_batch_reason(struct import_batch *b, const struct df_err *err)
@@ -57,17 +68,27 @@ static bool end_by_file(struct import_batch *b, enum df_code code, const struct 
     return import_batch_happens(b, BATCH_EV_FILE_AWAY);
 }
 
-/* Fetches a file that waited in the outside storage. */
+static bool may_fetch_on(void *arg)
+{
+    return import_keep_lease(arg);
+}
+
+/* Fetches a file that is in the outside storage. */
 static bool fetch_file(struct import_batch *b)
 {
     const struct df_imports_options *o = &b->imports->opt;
+    const struct df_storage_watch watch = {may_fetch_on, b};
     struct df_err err = DF_ERR_INIT;
 
-    if (!b->row.upload_path.ptr || !df_str_starts(b->row.upload_path, DF_STR("s3://")))
+    if (!import_is_outside(b))
         return true;
     const char *location = df_arena_cstr(&b->arena, b->row.upload_path);
     enum df_code code =
-        df_storage_fetch_scheduled(o->storage, &b->id, b->row.file_name, location, &err);
+        df_storage_fetch(o->storage, &b->id, b->row.file_name, location, &watch, &err);
+    if (import_batch_has_ended(b->state))
+        return false; /* fetching was given up */
+    if (code == DF_E_CANCELLED)
+        return import_batch_happens(b, BATCH_EV_STOP); /* the process ends */
     if (code == DF_OK)
         return true; /* the outside copy is removed at the end, with this one */
     return end_by_file(b, code, &err);
@@ -98,15 +119,25 @@ static enum df_code open_records(struct import_batch *b, struct df_err *err)
                            &b->reading.records, err);
 }
 
+/* The room of the locks extends it. When it could not, others may work on the batch soon. */
+bool import_keep_lock(struct import_batch *b)
+{
+    if (df_lease_left_ms(b->imports->opt.locks, &b->lease) > 0)
+        return true;
+    return import_batch_happens(b, BATCH_EV_LOST);
+}
+
 bool import_keep_lease(struct import_batch *b)
 {
     struct df_err err = DF_ERR_INIT;
 
-    if (import_is_stopping(b->imports)) {
+    if (import_must_leave(b)) {
         (void)import_batch_happens(b, BATCH_EV_STOP);
         return false;
     }
-    if (import_mono_ms(b) - b->renewed_ms < IMPORT_RENEW_MS)
+    if (!import_keep_lock(b))
+        return false;
+    if (import_mono_ms(b) - b->renewed_ms < import_renew_ms(b->imports))
         return true;
     enum df_code code = import_renew(b, &err);
     return code == DF_OK || import_batch_fails(b, code, &err);
@@ -204,6 +235,9 @@ static bool check_file(struct import_batch *b)
                           "the stored file is not the one that was uploaded: its checksum differs");
     if (code == DF_OK)
         code = df_storage_open(st, &b->id, b->row.file_name, &b->reading.file, &err);
+    /* The copy of an object is gone: housekeeping had looked before the batch was claimed. */
+    if (code == DF_E_NOT_FOUND && import_is_outside(b))
+        code = df_err_set(&err, DF_E_BUSY, "the file must be fetched again");
     return code == DF_OK || end_by_file(b, code, &err);
 }
 

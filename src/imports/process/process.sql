@@ -1,23 +1,24 @@
 -- Batches in work. Every transaction of an owner has a statement that finds the batch by the owner's token, or else
 -- does nothing (src/delivery/README.md, lease and fence). States are numbers: docs/schema.md.
 
--- Locks the one row that all claims pass through until the transaction ends, and gives a new token.
+-- Locks the one row that all claims pass through until the transaction ends, and gives a new token. The time in it (:now,
+-- in milliseconds) keeps a token from being given twice after a failover that lost the last claims.
 -- name: claim_begin
 -- dialect: sqlite, postgres
-UPDATE BatchLocks SET FencingToken = FencingToken + 1 WHERE Id = 1 RETURNING FencingToken;
+UPDATE BatchLocks SET FencingToken = CASE WHEN FencingToken < :now THEN :now ELSE FencingToken + 1 END
+WHERE Id = 1 RETURNING FencingToken;
 -- dialect: sqlserver
-UPDATE BatchLocks SET FencingToken = BatchLocks.FencingToken + 1 OUTPUT inserted.FencingToken WHERE BatchLocks.Id = 1;
-
--- name: claim_due
-UPDATE ImportBatch SET Status = 0, UpdatedAt = :now WHERE Status = 2 AND ScheduledFor <= :now;
+UPDATE BatchLocks
+SET FencingToken = CASE WHEN BatchLocks.FencingToken < :now THEN :now ELSE BatchLocks.FencingToken + 1 END
+OUTPUT inserted.FencingToken WHERE BatchLocks.Id = 1;
 
 -- Batches in work come first, since their owner may have died. Then come the clients in turn, the one whose last turn
 -- is longest ago first; or, if not fair, the batches in their order. No client's queue hides another's.
 -- name: claim_candidates
 SELECT b.Id, b.ClientId, b.Status, b.FileName, b.UploadPath, b.LockedAt, b.ProcessingHost, b.Attempt, b.CutRules, b.GaveWayAt,
-       b.OutageSince, b.WaitingSince, COALESCE(b.OutageTries, 0) AS OutageTries
+       b.OutageSince, b.WaitingSince, COALESCE(b.OutageTries, 0) AS OutageTries, b.FencingToken, b.LockToken
 FROM (SELECT Id, ClientId, Status, FileName, UploadPath, LockedAt, ProcessingHost, Attempt, CutRules, GaveWayAt, CreatedAt,
-             OutageSince, WaitingSince, OutageTries,
+             OutageSince, WaitingSince, OutageTries, FencingToken, LockToken,
              ROW_NUMBER() OVER (PARTITION BY ClientId, Status ORDER BY CreatedAt, Id) AS Place
       FROM ImportBatch
       WHERE Status IN (0, 1)) AS b
@@ -29,9 +30,9 @@ ORDER BY CASE WHEN b.Status = 1 AND (b.GaveWayAt IS NULL OR 0 = :fair) THEN 0 EL
 LIMIT :limit;
 -- dialect: sqlserver
 SELECT TOP (:limit) b.Id, b.ClientId, b.Status, b.FileName, b.UploadPath, b.LockedAt, b.ProcessingHost, b.Attempt, b.CutRules, b.GaveWayAt,
-       b.OutageSince, b.WaitingSince, COALESCE(b.OutageTries, 0) AS OutageTries
+       b.OutageSince, b.WaitingSince, COALESCE(b.OutageTries, 0) AS OutageTries, b.FencingToken, b.LockToken
 FROM (SELECT Id, ClientId, Status, FileName, UploadPath, LockedAt, ProcessingHost, Attempt, CutRules, GaveWayAt, CreatedAt,
-             OutageSince, WaitingSince, OutageTries,
+             OutageSince, WaitingSince, OutageTries, FencingToken, LockToken,
              ROW_NUMBER() OVER (PARTITION BY ClientId, Status ORDER BY CreatedAt, Id) AS Place
       FROM ImportBatch
       WHERE Status IN (0, 1)) AS b
@@ -42,17 +43,18 @@ ORDER BY CASE WHEN b.Status = 1 AND (b.GaveWayAt IS NULL OR 0 = :fair) THEN 0 EL
          b.CreatedAt, b.Id;
 
 -- Whether a claim is worthwhile, and when the next scheduled batch is due. Batches that wait for OmniFlow since :due or
--- later are not tried again yet.
+-- later are not tried again yet; NextWaiting is the first of them.
 -- name: claim_look
 SELECT (SELECT COUNT(*) FROM ImportBatch WHERE Status = 0 AND (WaitingSince IS NULL OR WaitingSince <= :due)) AS Pending,
        (SELECT COUNT(*) FROM ImportBatch WHERE Status = 1) AS Processing,
-       (SELECT MIN(ScheduledFor) FROM ImportBatch WHERE Status = 2) AS NextScheduled;
+       (SELECT MIN(ScheduledFor) FROM ImportBatch WHERE Status = 2) AS NextScheduled,
+       (SELECT MIN(WaitingSince) FROM ImportBatch WHERE Status = 0 AND WaitingSince > :due) AS NextWaiting;
 
--- A turn begins, unless that of a dead owner goes on.
+-- A turn begins, unless that of a dead owner goes on. LockToken tells that the owner holds a lock, too (src/locks).
 -- name: claim_take
 UPDATE ImportBatch
-SET Status = 1, StartedAt = COALESCE(StartedAt, :now), ProcessingHost = :host, FencingToken = :token, LockedAt = :now,
-    UpdatedAt = :now, BatchSize = COALESCE(BatchSize, :batch_size),
+SET Status = 1, StartedAt = COALESCE(StartedAt, :now), ProcessingHost = :host, FencingToken = :token, LockToken = :token,
+    LockedAt = :now, UpdatedAt = :now, BatchSize = COALESCE(BatchSize, :batch_size),
     TurnAt = CASE WHEN Status = 1 AND GaveWayAt IS NULL THEN TurnAt ELSE :now END, GaveWayAt = NULL
 WHERE Id = :id AND Status IN (0, 1);
 
@@ -82,7 +84,7 @@ UPDATE BatchLocks SET IsLocked = :locked, LockOwnerBatchId = NULL, LockedAt = NU
 -- name: owner_load
 SELECT b.FileName, b.FileType, b.UploadPath, b.Checksum, b.OriginDefault, b.Sheet, b.TotalRecords, b.BatchSize, b.Attempt,
        b.RetryFromChunk, b.CorrelationId, b.MetadataCorrelationId, b.TraceId, c.ClientIdentifier, b.CutRules, b.OutageSince,
-       b.WaitingSince, COALESCE(b.OutageTries, 0) AS OutageTries
+       b.WaitingSince, COALESCE(b.OutageTries, 0) AS OutageTries, b.KeptLeftMs
 FROM ImportBatch AS b
 JOIN Clients AS c ON c.Id = b.ClientId
 WHERE b.Id = :id;
@@ -109,7 +111,7 @@ WHERE Id = :id AND FencingToken = :token AND Status = 1;
 
 -- name: owner_finish
 UPDATE ImportBatch
-SET Status = :status, CompletedAt = :now, ErrorSummary = :summary,
+SET Status = :status, CompletedAt = :now, ErrorSummary = :summary, KeptUntil = COALESCE(:kept_until, KeptUntil), KeptLeftMs = NULL,
     LastError = CASE WHEN ErrorCount = 0 THEN :error ELSE COALESCE(:error, LastError) END, LockedAt = NULL, UpdatedAt = :now
 WHERE Id = :id AND FencingToken = :token AND Status = 1;
 
@@ -200,8 +202,14 @@ WHERE c.BatchId = n.id AND c.ChunkId = n.chunk AND c.Status < 3 AND (c.AckJson I
 RETURNING n.Nth;
 
 -- name: item_insert
-INSERT INTO ImportItem (BatchId, Sequence, PayloadJson, Status, ErrorMessage, ChunkId, PayloadHash, RecordCount, OriginalJson)
-VALUES (:id, :sequence, :payload, :status, :error, :chunk, :hash, :records, :original);
+INSERT INTO ImportItem (BatchId, Sequence, PayloadJson, Status, ErrorMessage, ChunkId, PayloadHash, IsMasked, RecordCount, OriginalJson)
+VALUES (:id, :sequence, :payload, :status, :error, :chunk, :hash, :masked, :records, :original);
+
+-- name: kept_insert
+INSERT INTO ImportKept (BatchId, Sequence, KeyId, Sealed, CreatedAt) VALUES (:id, :sequence, :key, :sealed, :now);
+
+-- name: kept_drop
+DELETE FROM ImportKept WHERE BatchId = :id AND Sequence = :sequence;
 
 -- name: item_reasons
 SELECT ErrorMessage, COUNT(*) AS Items FROM ImportItem WHERE BatchId = :id AND Status = 1
@@ -215,21 +223,24 @@ GROUP BY ErrorMessage ORDER BY COUNT(*) DESC, ErrorMessage;
 -- The items that no chunk of this attempt has yet.
 -- name: again_items
 -- row: again
-SELECT Sequence, PayloadJson FROM ImportItem
-WHERE BatchId = :id AND Status = 1 AND ChunkId < :from_chunk AND Sequence > :after AND PayloadJson IS NOT NULL
-      AND IsMasked = :masked
-ORDER BY Sequence LIMIT :limit;
+SELECT i.Sequence, i.PayloadJson, i.IsMasked, k.Sealed FROM ImportItem AS i
+LEFT JOIN ImportKept AS k ON k.BatchId = i.BatchId AND k.Sequence = i.Sequence
+WHERE i.BatchId = :id AND i.Status = 1 AND i.ChunkId < :from_chunk AND i.Sequence > :after
+      AND (k.Sequence IS NOT NULL OR (i.PayloadJson IS NOT NULL AND i.IsMasked = :masked))
+ORDER BY i.Sequence LIMIT :limit;
 -- dialect: sqlserver
-SELECT TOP (:limit) Sequence, PayloadJson FROM ImportItem
-WHERE BatchId = :id AND Status = 1 AND ChunkId < :from_chunk AND Sequence > :after AND PayloadJson IS NOT NULL
-      AND IsMasked = :masked
-ORDER BY Sequence;
+SELECT TOP (:limit) i.Sequence, i.PayloadJson, i.IsMasked, k.Sealed FROM ImportItem AS i
+LEFT JOIN ImportKept AS k ON k.BatchId = i.BatchId AND k.Sequence = i.Sequence
+WHERE i.BatchId = :id AND i.Status = 1 AND i.ChunkId < :from_chunk AND i.Sequence > :after
+      AND (k.Sequence IS NOT NULL OR (i.PayloadJson IS NOT NULL AND i.IsMasked = :masked))
+ORDER BY i.Sequence;
 
 -- name: again_chunk_items
 -- row: again
-SELECT Sequence, PayloadJson FROM ImportItem
-WHERE BatchId = :id AND Status = 1 AND ChunkId = :chunk
-ORDER BY Sequence;
+SELECT i.Sequence, i.PayloadJson, i.IsMasked, k.Sealed FROM ImportItem AS i
+LEFT JOIN ImportKept AS k ON k.BatchId = i.BatchId AND k.Sequence = i.Sequence
+WHERE i.BatchId = :id AND i.Status = 1 AND i.ChunkId = :chunk
+ORDER BY i.Sequence;
 
 -- name: again_assign
 UPDATE ImportItem SET ChunkId = :chunk WHERE BatchId = :id AND Sequence = :sequence;
@@ -250,6 +261,37 @@ FROM UNNEST(CAST(:status AS SMALLINT[]), CAST(:error AS TEXT[]), CAST(:chunk AS 
             CAST(:id AS UUID[]), CAST(:sequence AS INT[])) AS n (status, error, chunk, failed, id, sequence)
 WHERE i.BatchId = n.id AND i.Sequence = n.sequence;
 
+-- --- the end of what is kept ---
+
+-- A retry that begins meanwhile waits for the lock, or has taken the batch out of this list.
+-- name: kept_due
+SELECT Id FROM ImportBatch WHERE KeptUntil <= :now ORDER BY KeptUntil LIMIT 1;
+-- dialect: postgres
+SELECT Id FROM ImportBatch WHERE KeptUntil <= :now ORDER BY KeptUntil LIMIT 1 FOR UPDATE;
+-- dialect: sqlserver
+SELECT TOP (1) Id FROM ImportBatch WITH (UPDLOCK, ROWLOCK) WHERE KeptUntil <= :now ORDER BY KeptUntil;
+
+-- name: kept_sizes
+-- dialect: sqlite
+SELECT LENGTH(Sealed) AS Bytes FROM ImportKept WHERE BatchId = :id ORDER BY Sequence LIMIT :limit;
+-- dialect: postgres
+SELECT OCTET_LENGTH(Sealed) AS Bytes FROM ImportKept WHERE BatchId = :id ORDER BY Sequence LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) DATALENGTH(Sealed) AS Bytes FROM ImportKept WHERE BatchId = :id ORDER BY Sequence;
+
+-- name: kept_last
+SELECT COALESCE(MAX(n.Sequence), -1) FROM (SELECT Sequence FROM ImportKept WHERE BatchId = :id ORDER BY Sequence LIMIT :limit) AS n;
+-- dialect: sqlserver
+SELECT COALESCE(MAX(n.Sequence), -1) FROM (SELECT TOP (:limit) Sequence FROM ImportKept WHERE BatchId = :id ORDER BY Sequence) AS n;
+
+-- name: kept_delete
+DELETE FROM ImportKept
+WHERE BatchId = :id AND Sequence <= :until
+  AND EXISTS (SELECT 1 FROM ImportBatch AS b WHERE b.Id = :id AND b.KeptUntil <= :now);
+
+-- name: kept_over
+UPDATE ImportBatch SET KeptUntil = NULL WHERE Id = :id AND KeptUntil <= :now;
+
 -- --- the watchdog ---
 
 -- name: watchdog_lock
@@ -257,6 +299,21 @@ UPDATE BatchLocks SET IsLocked = :locked, LockOwnerBatchId = NULL, LockedAt = NU
 
 -- name: watchdog_batches
 UPDATE ImportBatch SET LockedAt = NULL, UpdatedAt = :now WHERE Status = 1 AND LockedAt < :before;
+
+-- name: scheduled_next
+SELECT MIN(ScheduledFor) AS ScheduledFor FROM ImportBatch WHERE Status = 2;
+
+-- What waits to be worked on, and roughly how many chunks that and what is in work are. A file that was not read yet has
+-- a record for every 200 bytes; a later attempt has as many as failed.
+-- name: backlog
+SELECT COALESCE(CAST(SUM(n.Waits) AS BIGINT), 0) AS Batches, COALESCE(CAST(SUM(n.Records / n.BatchSize + 1) AS BIGINT), 0) AS Chunks,
+       MIN(CASE WHEN n.Waits = 1 THEN n.UpdatedAt END) AS Oldest
+FROM (SELECT CASE WHEN Status <> 1 OR LockedAt IS NULL OR ProcessingHost IS NULL THEN 1 ELSE 0 END AS Waits,
+             CASE WHEN Attempt > 1 THEN ErrorCount WHEN TotalRecords IS NULL THEN FileSizeBytes / 200
+                  ELSE TotalRecords - ProcessedRecords END AS Records,
+             COALESCE(BatchSize, :batch_size) AS BatchSize, UpdatedAt
+      FROM ImportBatch
+      WHERE Status IN (0, 1) OR (Status = 2 AND ScheduledFor <= :now)) AS n;
 
 -- name: housekeeping_instance
 SELECT (SELECT COUNT(*) FROM ImportBatch WHERE Status = 1 AND ProcessingHost LIKE :pattern)

@@ -14,6 +14,7 @@
 #include "imports/imports.h"
 #include "imports/process/batch_state.h"
 #include "imports/process/chunk.h"
+#include "locks/locks.h"
 #include "resilience/retry.h"
 #include "tabular/normalise.h"
 #include "tabular/records.h"
@@ -63,6 +64,7 @@ struct import_row {
     struct df_str trace_id;
     int64_t outage_since_ms;  /* wall: OmniFlow has taken no chunk of it since; -1: no outage */
     int64_t waiting_since_ms; /* wall: when it was last given back; -1: not in this outage */
+    int64_t kept_left_ms;     /* of the time for which failed records are kept; -1: all of it */
     int64_t outage_tries;     /* how often, while OmniFlow took other batches' chunks */
 };
 
@@ -115,6 +117,7 @@ struct import_hand {
     struct df_list settling;
     size_t settling_bytes;
     size_t in_flight;  /* chunks that are SENDING */
+    size_t cut_off;    /* calls that were given up */
     size_t shown;      /* chunks that the gauge counts */
     int64_t outage_ms; /* monotonic: since when OmniFlow takes no chunk; -1: no outage */
     int64_t others_ms; /* monotonic: the last look for other clients in an outage */
@@ -142,10 +145,12 @@ struct import_batch {
     struct df_link link; /* in df_imports.working */
     struct df_uuid id;
     int64_t token;
+    struct df_lease lease; /* on the lock; released after the batch's end */
+    uint64_t failovers;    /* of the database, when it was claimed: df_store_failovers */
     struct df_arena arena;
     struct df_log_ctx log;
     int64_t started_ms; /* monotonic */
-    int64_t renewed_ms; /* monotonic: when the lease was renewed */
+    int64_t renewed_ms; /* monotonic: when LockedAt was renewed */
     int64_t locked_ms;  /* monotonic: when the lock of all claims was renewed; 0: not yet */
 
     enum import_batch_state state;   /* set by import_batch_happens only */
@@ -172,32 +177,62 @@ struct import_peer {
     char error[IMPORT_PEER_ERROR + 1]; /* of the last failed call, without the answer's body */
 };
 
+/* What the last look found that will be due; wall, -1: nothing. */
+struct import_outlook {
+    int64_t scheduled_ms;
+    int64_t waiting_ms; /* since when a batch waits for OmniFlow that is not tried again yet */
+};
+
+/* A pass over the outside storage, of df_imports_sweep_turn. */
+struct import_sweep {
+    struct df_storage_cursor at;
+    size_t foreign; /* objects that are not ours */
+};
+
 struct df_imports {
     struct df_imports_options opt;
     struct df_retry_policy retry; /* of a chunk */
     char *url;                    /* of the call */
+    int64_t expired;              /* records of the batch in hand; of df_imports_expire_turn */
+    struct import_sweep sweep;
     char host[IMPORT_HOST_MAX + 1];
     struct df_loop workers;
 
     struct df_mutex lock; /* also guards the mail of all batches */
     pthread_cond_t changed;
     bool stopping DF_GUARDED_BY(lock);
+    int64_t cut_at_ms DF_GUARDED_BY(lock); /* monotonic: when it stops, the end of its calls */
+    atomic_bool cut;                       /* calls under way are given up */
     size_t threads_running DF_GUARDED_BY(lock);
     /* The batches of this process; an id is empty while its claim is under way. */
     struct df_list working DF_GUARDED_BY(lock);
     /* Only one batch gives way at a time: all would give way to the same client. */
     const struct import_batch *yielding DF_GUARDED_BY(lock);
     struct import_peer peer DF_GUARDED_BY(lock);
-    bool claiming DF_GUARDED_BY(lock); /* a worker claims; the members below belong to it */
+    struct import_outlook outlook DF_GUARDED_BY(lock);
+    int64_t gave_way_ms DF_GUARDED_BY(lock); /* monotonic: when a batch last did; 0: never */
+    uint64_t asked DF_GUARDED_BY(lock);      /* looks that were asked for (df_imports_try) */
+    uint64_t tried DF_GUARDED_BY(lock);      /* those that have ended */
+    bool claiming DF_GUARDED_BY(lock);       /* a worker claims; the members below belong to it */
 
-    struct import_unread *unread; /* of the last claim */
+    uint64_t looks;               /* for batches, made so far */
+    struct import_unread *unread; /* of the last look */
     size_t unread_count;
+    struct import_watched *watched; /* likewise */
+    size_t watched_count;
     struct df_uuid newer; /* the last batch with unknown rules that was logged */
 };
 
 static inline bool import_is_concurrent(const struct df_imports *i)
 {
     return i->opt.settings.mode == DF_IMPORTS_CONCURRENT;
+}
+
+/* For so long a batch that gave way is left alone if only another machine can read the batch to
+ * which it did. */
+static inline int64_t import_hand_over_ms(const struct df_imports *i)
+{
+    return 3000 + 2 * i->opt.settings.poll_ms;
 }
 
 static inline int64_t import_mono_ms(const struct import_batch *b)
@@ -208,6 +243,13 @@ static inline int64_t import_mono_ms(const struct import_batch *b)
 static inline struct df_value import_now(const struct import_batch *b)
 {
     return df_time(df_wall_ms(b->imports->opt.clock));
+}
+
+/* An owner renews LockedAt as often. */
+static inline int64_t import_renew_ms(const struct df_imports *i)
+{
+    int64_t third_ms = df_locks_lease_ms(i->opt.locks) / 3;
+    return third_ms < IMPORT_RENEW_MS ? third_ms : IMPORT_RENEW_MS;
 }
 
 /* --- instances.c --- */
@@ -224,13 +266,31 @@ bool import_instance_is_gone(const struct df_imports *i, struct df_str host);
 /* Removes the files of processes that are gone. */
 void import_instances_sweep(struct df_imports *i);
 
+/* --- idle.c --- */
+
+/* A worker begins to look; the value is for the end of that look. */
+uint64_t import_look_begins(struct df_imports *i);
+void import_look_found(struct df_imports *i, int64_t scheduled_ms, int64_t waiting_ms);
+void import_look_ended(struct df_imports *i, uint64_t asked, bool took);
+/* How long an idle worker waits unless it is woken. */
+int64_t import_idle_ms(struct df_imports *i);
+/* A worker has ended a batch, and what it announced can be sent. */
+void import_batch_ended(struct df_imports *i, bool gave_way);
+void import_backlog_register(void);
+
 /* --- prepare.c --- */
 
 /* Takes the batch from PREPARING to CUTTING, or to an end. */
 void import_prepare(struct import_batch *b);
+bool import_is_outside(const struct import_batch *b); /* its file, in the outside storage */
 bool import_is_stopping(struct df_imports *i);
-/* Renews the lease when it is time. False: stop reading; the batch's state tells why. */
+/* Whether the batch must be given back: the process ends, or another database server has taken
+ * over, which may lack what this owner has committed. */
+bool import_must_leave(const struct import_batch *b);
+/* Renews LockedAt when it is time. False: stop reading; the batch's state tells why. */
 bool import_keep_lease(struct import_batch *b);
+/* Whether the lock is still held. False: the batch is lost. */
+bool import_keep_lock(struct import_batch *b);
 /* Fails the batch for its file, with this reason. */
 void import_fail_batch(struct import_batch *b, const struct df_err *err);
 /* One batch's share of the bytes that all batches of the process may use together. */
@@ -261,6 +321,18 @@ const struct import_open *import_open_find(const struct import_batch *b, int64_t
 
 /* The columns of the file that was read, for ImportBatch.ColumnsJson; absent: none. */
 struct df_str import_columns_json(struct import_batch *b);
+
+/* --- maintain.c --- */
+
+void import_maintain_register(void);
+/* Counts a left-over that was removed: a "directory", "object" or "upload". */
+void import_count_orphan(const char *kind);
+
+/* --- mask.c --- */
+
+void import_mask_register(void);
+/* Whether items are stored masked. */
+bool import_masks(const struct import_batch *b);
 
 /* --- send.c --- */
 

@@ -77,5 +77,5 @@ static bool send_permitted(struct import_batch *b)
 
 bool import_send_ready(struct import_batch *b)
 {
-    return import_is_stopping(b->imports) || send_permitted(b);
+    return import_is_stopping(b->imports) || (import_keep_lock(b) && send_permitted(b));
 }

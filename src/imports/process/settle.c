@@ -5,9 +5,13 @@
  * A job may run more than once, so it computes everything from the chunks and changes none of them.
  */
 #include "base/mem.h"
+#include "imports/announce.h"
 #include "imports/batch_event.h"
 #include "imports/process/process.sql.h"
 #include "imports/process/process_private.h"
+#include "keys/keys.h"
+#include "privacy/mask.h"
+#include "privacy/subjects.h"
 #include "store/rows.h"
 #include "webhooks/webhooks.h"
 #include "json/write.h"
@@ -42,6 +46,12 @@ struct import_settling {
 static struct df_value batch_id(const struct import_batch *b)
 {
     return df_uuid(df_uuid_str(&b->id));
+}
+
+/* A text for a column: what peers and files say may quote people. */
+static struct df_value note(struct owner_job *o, struct df_str text)
+{
+    return df_text(df_mask_note(text, IMPORT_SUMMARY_UNITS, &o->arena));
 }
 
 static enum df_code lost_batch(struct df_err *err)
@@ -81,8 +91,9 @@ static void prepare_job(struct owner_job *o)
 
     assert(b->id.text[0] != '\0'); /* it was claimed */
     o->job.log = &b->log;
-    o->renews_lock = !import_is_concurrent(b->imports) &&
-                     (b->locked_ms == 0 || import_mono_ms(b) - b->locked_ms >= IMPORT_RENEW_MS);
+    o->renews_lock =
+        !import_is_concurrent(b->imports) &&
+        (b->locked_ms == 0 || import_mono_ms(b) - b->locked_ms >= import_renew_ms(b->imports));
     df_arena_init(&o->arena);
 }
 
@@ -132,6 +143,8 @@ static void read_batch_row(void *arg, struct df_result *r)
         .outage_since_ms = df_col_time(r, owner_load_OutageSince),
         .waiting_since_ms = df_col_time(r, owner_load_WaitingSince),
         .outage_tries = df_col_int(r, owner_load_OutageTries),
+        .kept_left_ms =
+            df_col_null(r, owner_load_KeptLeftMs) ? -1 : df_col_int(r, owner_load_KeptLeftMs),
     };
 }
 
@@ -417,29 +430,82 @@ static void count_chunk(struct counts *n, const struct import_chunk *c)
     }
 }
 
-static void add_items(struct df_rows *insert, struct df_rows *settle, const struct import_chunk *c,
-                      struct df_arena *a)
+/* The rows that settle items. */
+struct item_rows {
+    struct df_rows insert; /* of a first attempt */
+    struct df_rows kept;
+    struct df_rows settle; /* of a later one */
+    struct df_rows drop;   /* what is kept of items that arrived at last */
+};
+
+static struct item_rows item_rows_for(struct df_arena *a, size_t items, bool again)
+{
+    size_t first = again ? 1 : items, later = again ? items : 1;
+
+    return (struct item_rows){.insert = df_rows_for(a, &df_q_item_insert, first),
+                              .kept = df_rows_for(a, &df_q_kept_insert, first),
+                              .settle = df_rows_for(a, &df_q_again_settle, later),
+                              .drop = df_rows_for(a, &df_q_kept_drop, later)};
+}
+
+static enum df_code run_item_rows(struct df_db *db, const struct item_rows *r, struct df_err *err)
+{
+    const struct df_rows *const all[] = {&r->insert, &r->kept, &r->settle, &r->drop};
+    enum df_code code = DF_OK;
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && code == DF_OK; i++)
+        code = df_rows_run(db, all[i], NULL, err);
+    return code;
+}
+
+static void settle_again(struct item_rows *rows, const struct import_chunk *c,
+                         const struct import_item *item, struct df_value error)
+{
+    bool failed = item->status == DF_ITEM_STATUS_ERROR;
+
+    DF_ROWS_ADD(&rows->settle, again_settle, .status = df_int(item->status),
+                .failed = df_int(failed), .error = error, .chunk = df_int(c->id),
+                .id = batch_id(c->batch), .sequence = df_int(item->sequence));
+    if (!failed)
+        DF_ROWS_ADD(&rows->drop, kept_drop, .id = batch_id(c->batch),
+                    .sequence = df_int(item->sequence));
+}
+
+static void insert_item(struct item_rows *rows, const struct import_chunk *c,
+                        const struct import_item *item, struct df_value error, struct df_arena *a)
 {
     struct df_value id = batch_id(c->batch);
+    bool masks = import_masks(c->batch);
+    struct df_str json = masks ? import_masked_of(c, item) : import_item_json(c, item);
+    struct df_str sealed = import_sealed_of(c, item);
+    const char *hash = item->hash;
 
+    if (!masks) {
+        char *plain = df_arena_alloc(a, DF_CHECKSUM_LEN + 1);
+        df_checksum_of(json, plain);
+        hash = plain;
+    }
+    DF_ROWS_ADD(&rows->insert, item_insert, .id = id, .sequence = df_int(item->sequence),
+                .payload = df_text(json), .status = df_int(item->status), .error = error,
+                .chunk = item->sent ? df_int(c->id) : df_null(DF_INT),
+                .hash = df_text(df_str_c(hash)), .masked = df_bool(masks),
+                .records = item->records > 1 ? df_int(item->records) : df_null(DF_INT),
+                .original = df_text(masks ? DF_STR_NULL : import_original_of(c, item)));
+    if (sealed.ptr)
+        DF_ROWS_ADD(&rows->kept, kept_insert, .id = id, .sequence = df_int(item->sequence),
+                    .key = df_int(df_sealed_key(sealed)), .sealed = df_blob(sealed),
+                    .now = import_now(c->batch));
+}
+
+static void add_items(struct item_rows *rows, const struct import_chunk *c, struct df_arena *a)
+{
     for (size_t i = 0; i < c->count; i++) {
         const struct import_item *item = &c->items[i];
-        if (c->batch->row.attempt > 1) {
-            DF_ROWS_ADD(settle, again_settle, .status = df_int(item->status),
-                        .failed = df_int(item->status == DF_ITEM_STATUS_ERROR),
-                        .error = df_text(item->error), .chunk = df_int(c->id), .id = id,
-                        .sequence = df_int(item->sequence));
-            continue;
-        }
-        struct df_str json = import_item_json(c, item);
-        char *hash = df_arena_alloc(a, DF_CHECKSUM_LEN + 1);
-        df_checksum_of(json, hash);
-        DF_ROWS_ADD(
-            insert, item_insert, .id = id, .sequence = df_int(item->sequence),
-            .payload = df_text(json), .status = df_int(item->status), .error = df_text(item->error),
-            .chunk = item->sent ? df_int(c->id) : df_null(DF_INT), .hash = df_text(df_str_c(hash)),
-            .records = item->records > 1 ? df_int(item->records) : df_null(DF_INT),
-            .original = df_text(import_original_of(c, item)));
+        struct df_value error = df_text(df_mask_note(item->error, IMPORT_ERROR_UNITS, a));
+        if (c->batch->row.attempt > 1)
+            settle_again(rows, c, item, error);
+        else
+            insert_item(rows, c, item, error, a);
     }
 }
 
@@ -456,7 +522,7 @@ static enum df_code settle_chunks(struct df_db *db, struct import_settling *s, s
         if (!c->has_row)
             add_chunk(&insert, c, c->attempts);
         DF_ROWS_ADD(&settle, chunk_settle, .status = df_int(c->outcome),
-                    .attempts = df_int(c->attempts), .error = df_text(c->error),
+                    .attempts = df_int(c->attempts), .error = note(o, c->error),
                     .now = import_now(b), .id = batch_id(b), .chunk = df_int(c->id),
                     .by_ack = df_int(c->state == CHUNK_ACKED));
     }
@@ -464,7 +530,7 @@ static enum df_code settle_chunks(struct df_db *db, struct import_settling *s, s
     return code == DF_OK ? df_rows_run(db, &settle, s->changed, err) : code;
 }
 
-static enum df_code add_progress(struct df_db *db, const struct import_settling *s,
+static enum df_code add_progress(struct df_db *db, struct import_settling *s,
                                  const struct counts *n, struct df_err *err)
 {
     const struct import_batch *b = s->o.b;
@@ -472,9 +538,8 @@ static enum df_code add_progress(struct df_db *db, const struct import_settling 
     return exec_owned(db,
                       DF_Q(owner_progress, .processed = df_int(n->processed),
                            .errors = df_int(n->errors), .skipped = df_int(n->skipped),
-                           .error = df_text(df_utf8_cut(n->last_error, IMPORT_SUMMARY_UNITS)),
-                           .well = df_int(s->answered), .now = import_now(b), .id = batch_id(b),
-                           .token = df_int(b->token)),
+                           .error = note(&s->o, n->last_error), .well = df_int(s->answered),
+                           .now = import_now(b), .id = batch_id(b), .token = df_int(b->token)),
                       err);
 }
 
@@ -490,11 +555,10 @@ static enum df_code run_settle(struct df_db *db, struct df_job *job, struct df_e
     size_t i = 0;
 
     df_arena_reset(&o->arena);
-    size_t items = items_in(o->chunks);
-    struct df_rows insert =
-        df_rows_for(&o->arena, &df_q_item_insert, b->row.attempt > 1 ? 1 : items);
-    struct df_rows settle =
-        df_rows_for(&o->arena, &df_q_again_settle, b->row.attempt > 1 ? items : 1);
+    struct item_rows rows = item_rows_for(&o->arena, items_in(o->chunks), b->row.attempt > 1);
+    struct df_subject_items *people =
+        DF_ARENA_ARRAY(&o->arena, struct df_subject_items, o->chunks->count);
+    size_t people_count = 0;
     enum df_code code = settle_chunks(db, s, err);
     if (code != DF_OK)
         return code;
@@ -502,11 +566,13 @@ static enum df_code run_settle(struct df_db *db, struct df_job *job, struct df_e
         if (s->changed[i++] == 0)
             continue;
         count_chunk(&n, c);
-        add_items(&insert, &settle, c, &o->arena);
+        add_items(&rows, c, &o->arena);
+        people[people_count++] = (struct df_subject_items){
+            .batch = df_uuid_str(&b->id), .chunk = c->id, .entries = df_buf_str(&c->subjects)};
     }
-    code = df_rows_run(db, &insert, NULL, err);
+    code = run_item_rows(db, &rows, err);
     if (code == DF_OK)
-        code = df_rows_run(db, &settle, NULL, err);
+        code = df_subjects_write_items(db, people, people_count, &o->arena, err);
     if (code == DF_OK)
         code = add_progress(db, s, &n, err);
     return code == DF_OK ? renew_lock(db, o, err) : code;
@@ -530,7 +596,10 @@ static void settle_done(struct df_job *job, enum df_code code, const struct df_e
 void import_settle_start(struct import_batch *b, struct df_list *chunks)
 {
     struct import_settling *s = df_calloc(1, sizeof(*s));
+    struct import_chunk *c;
 
+    DF_LIST_EACH (c, chunks, link)
+        import_mask_chunk(c);
     assert(!b->settling && b->hand.settling.count == 0);
     assert_states(chunks, IMPORT_IN(CHUNK_JUDGED) | IMPORT_IN(CHUNK_ACKED));
     df_list_move(&b->hand.settling, chunks);
@@ -571,10 +640,17 @@ enum df_code import_settle_end(struct import_batch *b, struct df_list *passed_ov
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
+/* The owner looks for the next batch itself, unless the process ends. In concurrent mode it may
+ * take another client's, and other workers may take this client's. */
 static enum df_code release_lock(struct df_db *db, const struct import_batch *b, struct df_err *err)
 {
-    if (import_is_concurrent(b->imports))
-        return DF_OK;
+    bool concurrent = import_is_concurrent(b->imports);
+    enum df_code code = DF_OK;
+
+    if (concurrent || import_is_stopping(b->imports))
+        code = import_announce_next(db, b->imports, &b->id, concurrent, err);
+    if (code != DF_OK || concurrent)
+        return code;
     return df_db_exec(db, DF_Q(claim_release, .locked = df_bool(false), .id = batch_id(b)), NULL,
                       err);
 }
@@ -631,11 +707,23 @@ static enum df_code write_summary(struct df_db *db, const struct owner_job *o, s
     return code;
 }
 
+/* The time for which failed records are kept runs from the end. A retry stops it, and it goes on
+ * when the retry is over. */
+static struct df_value kept_until(const struct import_batch *b, const struct totals *t)
+{
+    int64_t left_ms =
+        b->row.kept_left_ms >= 0 ? b->row.kept_left_ms : b->imports->opt.payload_ttl_ms;
+
+    if (t->errors == 0 || (!import_masks(b) && b->row.kept_left_ms < 0))
+        return df_null(DF_TIME);
+    return df_time(df_wall_ms(b->imports->opt.clock) + left_ms);
+}
+
 static enum df_code write_end(struct df_db *db, struct owner_job *o, const struct totals *t,
                               struct df_err *err)
 {
     const struct import_batch *b = o->b;
-    struct df_str why = failure_of(o, t->missing);
+    struct df_str why = df_mask_note(failure_of(o, t->missing), IMPORT_SUMMARY_UNITS, &o->arena);
     bool failed = why.ptr || t->errors > 0;
     struct df_buf summary;
     enum df_code code = DF_OK;
@@ -650,7 +738,8 @@ static enum df_code write_end(struct df_db *db, struct owner_job *o, const struc
         code = exec_owned(db,
                           DF_Q(owner_finish, .status = df_int(o->status), .now = import_now(b),
                                .summary = df_text(failed ? df_buf_str(&summary) : DF_STR_NULL),
-                               .error = df_text(why), .id = batch_id(b), .token = df_int(b->token)),
+                               .error = df_text(why), .kept_until = kept_until(b, t),
+                               .id = batch_id(b), .token = df_int(b->token)),
                           err);
     df_buf_release(&summary);
     return code;
@@ -664,6 +753,9 @@ static enum df_code run_finish(struct df_db *db, struct df_job *job, struct df_e
 
     df_arena_reset(&o->arena);
     o->told = false;
+    if (df_store_failovers(b->imports->opt.store) != b->failovers)
+        return df_err_set(err, DF_E_DB_UNAVAILABLE,
+                          "another database server has taken over, which may lack chunks");
     enum df_code code =
         df_db_one(db, DF_Q(owner_counts, .id = batch_id(b)), read_totals, &t, NULL, err);
     if (code == DF_OK)
@@ -702,6 +794,8 @@ static enum df_code give_batch_back(struct df_db *db, const struct import_batch 
                         .gave_way = gives_way ? now : df_null(DF_TIME), .now = now,
                         .id = batch_id(b), .token = df_int(b->token)),
                    err);
+    if (code == DF_OK)
+        code = import_announce(db, b->imports, &b->id, gives_way ? "gaveWay" : "givenBack", err);
     return code == DF_OK ? release_lock(db, b, err) : code;
 }
 
@@ -753,13 +847,13 @@ struct shelving {
 
 static enum df_code run_shelve(struct df_db *db, struct df_job *job, struct df_err *err)
 {
-    const struct shelving *s = (struct shelving *)job;
+    struct shelving *s = (struct shelving *)job;
     const struct import_batch *b = s->o.b;
     enum df_code code =
         exec_owned(db,
                    DF_Q(owner_shelve, .since = df_time(s->since_ms), .tries = df_int(s->o.number),
-                        .error = df_text(df_utf8_cut(b->why, IMPORT_SUMMARY_UNITS)),
-                        .now = import_now(b), .id = batch_id(b), .token = df_int(b->token)),
+                        .error = note(&s->o, b->why), .now = import_now(b), .id = batch_id(b),
+                        .token = df_int(b->token)),
                    err);
     return code == DF_OK ? release_lock(db, b, err) : code;
 }
@@ -774,11 +868,11 @@ enum df_code import_shelve(struct import_batch *b, int64_t since_ms, int64_t tri
 
 static enum df_code run_postpone(struct df_db *db, struct df_job *job, struct df_err *err)
 {
-    const struct owner_job *o = (struct owner_job *)job;
+    struct owner_job *o = (struct owner_job *)job;
     const struct import_batch *b = o->b;
     enum df_code code =
         exec_owned(db,
-                   DF_Q(owner_postpone, .due = df_time(o->number), .error = df_text(b->why),
+                   DF_Q(owner_postpone, .due = df_time(o->number), .error = note(o, b->why),
                         .now = import_now(b), .id = batch_id(b), .token = df_int(b->token)),
                    err);
     return code == DF_OK ? release_lock(db, b, err) : code;

@@ -1,13 +1,21 @@
 /*
  * Which worker works on which batch.
  *
+ * Who works on a batch holds its lock (src/locks): in exclusive mode the one of the installation,
+ * in concurrent mode one for each batch, named by client and batch. So a batch in work whose lock
+ * could be taken has no owner any more, and is taken over. A worker reads the candidates, takes the
+ * lock of one, and claims it in a transaction that looks at everything again. No transaction waits
+ * for a lock.
+ *
  * Every claim first locks one row of BatchLocks, which also gives the token
  * (src/delivery/README.md, lease and fence). So claims follow one another, and each sees what the
  * others have committed. In exclusive mode that row also names the batch in work. In concurrent
  * mode the batches' own rows do, and a client has as many batches in work as its policy allows.
  *
- * A batch in work has LockedAt, which its owner renews. An owner is known to have died by an old
- * LockedAt (lock_timeout_minutes), or at once if it had the same data directory (instances.c).
+ * A batch in work has LockedAt, which its owner renews. In concurrent mode the lock of another
+ * process's batch is tried only when LockedAt was seen to stand still. A process of the release
+ * before holds no lock: it is known to have died by an old LockedAt (lock_timeout_minutes), or at
+ * once if it had the same data directory (instances.c).
  *
  * Clients take turns (imports.fair_seconds): the client whose last turn is longest ago is next, and
  * its batches are taken in their order. A batch that gave way is Processing, has no owner, and has
@@ -20,6 +28,7 @@
 #include "access/policies.h"
 #include "base/instance.h"
 #include "base/mem.h"
+#include "imports/announce.h"
 #include "imports/batch_event.h"
 #include "imports/process/process.sql.h"
 #include "imports/process/process_private.h"
@@ -36,7 +45,9 @@
 #define BACKOFF_MAX_MS 5000
 #define CALL_PATH      "/api/leads/import"
 #define PATH_MAX_BYTES 4096
-#define HAND_OVER_MS   3000
+#define TRIES_MAX      16 /* locks that one look tries */
+#define LOCK_OF_ALL    "exclusive"
+#define LEAVE_MS       1500 /* for calls under way when the process ends */
 
 /* --- claiming --------------------------------------------------------------------------------- */
 
@@ -54,7 +65,17 @@ struct candidate {
     int64_t outage_ms;   /* since when OmniFlow takes nothing of it; -1: it does */
     int64_t waiting_ms;  /* since when it waits for OmniFlow; -1: it does not */
     int64_t outage_tries;
+    int64_t token;
+    bool covered; /* its owner holds a lock */
     size_t place; /* in the order of the query */
+};
+
+/* A batch of another process, which holds its lock or has died. */
+struct import_watched {
+    struct df_uuid id;
+    int64_t token;
+    int64_t locked_ms;
+    int64_t since_ms; /* monotonic: these are the same, or the lock was refused */
 };
 
 /* A batch that this process could take if it could read the file. */
@@ -71,11 +92,17 @@ struct claim {
     size_t count;
     struct import_unread *unread; /* that this claim finds */
     size_t unread_count;
-    struct import_peer peer; /* what is known of OmniFlow */
-    bool probing;            /* another batch of this process probes */
+    struct import_watched *watched; /* likewise */
+    size_t watched_count;
+    struct candidate choices[TRIES_MAX]; /* that may be taken if their locks can be */
+    size_t choice_count;
+    const struct df_uuid *locked; /* the batch whose lock was taken; NULL: not in concurrent mode */
+    struct import_peer peer;      /* what is known of OmniFlow */
+    bool probing;                 /* another batch of this process probes */
     struct import_batch *b;
     bool took;
-    bool told; /* there are webhooks to deliver */
+    bool told;   /* there are webhooks to deliver */
+    int64_t due; /* scheduled batches that are Pending now */
 };
 
 /* Whether a worker of this process has the batch. */
@@ -90,6 +117,7 @@ static bool is_worked_on_here(struct df_imports *i, const struct df_uuid *id)
     return b != NULL;
 }
 
+/* Whether the batch has an owner, as far as its row tells. */
 static bool is_live(struct df_imports *i, const struct candidate *c, int64_t now_ms)
 {
     if (c->status != DF_BATCH_PROCESSING || c->host.len == 0)
@@ -101,6 +129,15 @@ static bool is_live(struct df_imports *i, const struct candidate *c, int64_t now
     if (c->locked_ms < 0 || now_ms - c->locked_ms >= i->opt.settings.lock_timeout_ms)
         return false;
     return !import_instance_is_gone(i, c->host);
+}
+
+/* The same for one who has the lock that is needed, or tries to get it. In exclusive mode that is
+ * the one lock, and so its owner has it no more. */
+static bool has_owner(struct df_imports *i, const struct candidate *c, int64_t now_ms)
+{
+    if (c->covered && !import_is_concurrent(i) && !import_host_is_this(i, c->host))
+        return false;
+    return is_live(i, c, now_ms);
 }
 
 /* Whether this process can read the file. A later attempt needs none. */
@@ -118,12 +155,25 @@ static bool is_readable(const struct df_imports *i, const struct candidate *c)
     return access(file, R_OK) == 0;
 }
 
+/* Whether the batch has an owner, or in exclusive mode any other. */
+static bool must_wait(const struct claim *cl, const struct candidate *c, int64_t now_ms)
+{
+    bool live = is_live(cl->i, c, now_ms);
+
+    for (size_t k = 0; k < cl->count && !live && !import_is_concurrent(cl->i); k++)
+        live = is_live(cl->i, &cl->found[k], now_ms);
+    return live;
+}
+
 /* Whether no process has claimed the batch for so long that none can read its file. Time in which
  * it had to wait for other batches does not count: its own machine could not claim it either. */
-static bool is_abandoned(struct claim *cl, const struct candidate *c)
+static bool is_abandoned(struct claim *cl, const struct candidate *c, int64_t wall_ms)
 {
     const struct df_imports *i = cl->i;
     int64_t now_ms = df_mono_ms(i->opt.clock);
+
+    if (must_wait(cl, c, wall_ms))
+        return false;
     struct import_unread *u = &cl->unread[cl->unread_count++];
 
     *u = (struct import_unread){.id = c->id, .since_ms = now_ms};
@@ -132,6 +182,34 @@ static bool is_abandoned(struct claim *cl, const struct candidate *c)
             u->since_ms = i->unread[k].since_ms;
     }
     return now_ms - u->since_ms >= i->opt.settings.lock_timeout_ms;
+}
+
+/* Watches a batch in work, and tells whether its owner has not renewed it for so long that its lock
+ * is worth a try. */
+static bool is_unrenewed(struct claim *cl, const struct candidate *c)
+{
+    const struct df_imports *i = cl->i;
+    int64_t now_ms = df_mono_ms(i->opt.clock);
+    struct import_watched *w = &cl->watched[cl->watched_count++];
+
+    assert(cl->watched_count <= CANDIDATES);
+    *w = (struct import_watched){
+        .id = c->id, .token = c->token, .locked_ms = c->locked_ms, .since_ms = now_ms};
+    for (size_t k = 0; k < i->watched_count; k++) {
+        const struct import_watched *old = &i->watched[k];
+        if (strcmp(old->id.text, c->id.text) == 0 && old->token == c->token &&
+            old->locked_ms == c->locked_ms)
+            w->since_ms = old->since_ms;
+    }
+    return now_ms - w->since_ms >= 2 * import_renew_ms(i);
+}
+
+/* Whether the lock alone can tell if the owner is alive. */
+static bool is_doubtful(struct claim *cl, const struct candidate *c)
+{
+    if (!c->covered || !import_is_concurrent(cl->i) || import_host_is_this(cl->i, c->host))
+        return false;
+    return cl->locked ? strcmp(cl->locked->text, c->id.text) == 0 : is_unrenewed(cl, c);
 }
 
 static void read_candidate(void *arg, struct df_result *r)
@@ -153,6 +231,8 @@ static void read_candidate(void *arg, struct df_result *r)
     c->outage_ms = df_col_time(r, claim_candidates_OutageSince);
     c->waiting_ms = df_col_time(r, claim_candidates_WaitingSince);
     c->outage_tries = df_col_int(r, claim_candidates_OutageTries);
+    c->token = df_col_int(r, claim_candidates_FencingToken);
+    c->covered = c->token > 0 && df_col_int(r, claim_candidates_LockToken) == c->token;
     c->place = cl->count - 1;
 }
 
@@ -160,6 +240,8 @@ static enum df_code read_candidates(struct df_db *db, struct claim *cl, struct d
 {
     cl->found = DF_ARENA_ARRAY(&cl->arena, struct candidate, CANDIDATES);
     cl->unread = DF_ARENA_ARRAY(&cl->arena, struct import_unread, CANDIDATES);
+    cl->watched = DF_ARENA_ARRAY(&cl->arena, struct import_watched, CANDIDATES);
+    cl->count = cl->unread_count = cl->watched_count = 0;
     return df_db_each(db,
                       DF_Q(claim_candidates, .of_client = df_int(OF_CLIENT),
                            .fair = df_int(cl->i->opt.settings.fair_ms > 0),
@@ -167,15 +249,16 @@ static enum df_code read_candidates(struct df_db *db, struct claim *cl, struct d
                       read_candidate, cl, err);
 }
 
-/* The number of the client's batches in work; in exclusive mode, of all batches in work. */
+/* The number of the client's other batches in work; in exclusive mode, of all of them. */
 static int64_t count_live(const struct claim *cl, const struct candidate *of, int64_t now_ms)
 {
     int64_t live = 0;
 
     for (size_t k = 0; k < cl->count; k++) {
         const struct candidate *c = &cl->found[k];
-        if ((!import_is_concurrent(cl->i) || strcmp(c->client.text, of->client.text) == 0) &&
-            is_live(cl->i, c, now_ms))
+        if (c != of &&
+            (!import_is_concurrent(cl->i) || strcmp(c->client.text, of->client.text) == 0) &&
+            has_owner(cl->i, c, now_ms))
             live++;
     }
     return live;
@@ -202,8 +285,8 @@ static bool waits_for_others(const struct claim *cl, const struct candidate *c, 
 {
     int64_t ago_ms = now_ms - c->gave_way_ms;
 
-    return c->gave_way_ms >= 0 && ago_ms >= 0 &&
-           ago_ms < HAND_OVER_MS + 2 * cl->i->opt.settings.poll_ms && cl->unread_count > 0;
+    return c->gave_way_ms >= 0 && ago_ms >= 0 && ago_ms < import_hand_over_ms(cl->i) &&
+           cl->unread_count > 0;
 }
 
 /* --- batches that wait for OmniFlow (outage.c) --- */
@@ -218,7 +301,7 @@ static bool is_peer_back(const struct claim *cl, const struct candidate *c)
 static bool is_probed(const struct claim *cl, int64_t now_ms)
 {
     for (size_t k = 0; k < cl->count; k++) {
-        if (cl->found[k].outage_ms >= 0 && is_live(cl->i, &cl->found[k], now_ms))
+        if (cl->found[k].outage_ms >= 0 && has_owner(cl->i, &cl->found[k], now_ms))
             return true;
     }
     return cl->probing;
@@ -262,15 +345,16 @@ static enum df_code may_take(struct df_db *db, struct claim *cl, const struct ca
     int64_t most = 1;
 
     *ret = false;
-    if (is_live(cl->i, c, now_ms) || (!import_is_concurrent(cl->i) && live > 0) ||
-        is_of_newer(cl->i, c) || !is_its_time(cl, c, now_ms))
+    if ((has_owner(cl->i, c, now_ms) && !is_doubtful(cl, c)) ||
+        (!import_is_concurrent(cl->i) && live > 0) || is_of_newer(cl->i, c) ||
+        !is_its_time(cl, c, now_ms))
         return DF_OK;
     enum df_code code = df_policy_load(db, df_uuid_str(&c->client), ret_policy, err);
     if (code != DF_OK)
         return code;
     if (import_is_concurrent(cl->i) && ret_policy->max_concurrent_batches != DF_POLICY_NONE)
         most = ret_policy->max_concurrent_batches;
-    *ret = live < most && (is_readable(cl->i, c) || is_abandoned(cl, c)) &&
+    *ret = live < most && (is_readable(cl->i, c) || is_abandoned(cl, c, now_ms)) &&
            !waits_for_others(cl, c, now_ms);
     return DF_OK;
 }
@@ -343,31 +427,75 @@ static enum df_code take_batch(struct df_db *db, struct claim *cl, const struct 
     return code;
 }
 
+/* Under the lock: the transaction that takes the batch. */
 static enum df_code run_claim(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct claim *cl = (struct claim *)job;
     int64_t now_ms = df_wall_ms(cl->i->opt.clock);
-    struct df_value now = df_time(now_ms);
 
     df_arena_reset(&cl->arena);
-    cl->count = cl->unread_count = 0;
     cl->told = false;
     set_taken(cl, &(struct df_uuid){0});
-    enum df_code code = df_db_query_int(db, DF_Q0(claim_begin), &cl->b->token, err);
-    if (code == DF_OK)
-        code = df_db_exec(db, DF_Q(claim_due, .now = now), NULL, err);
+    cl->b->failovers = df_store_failovers(cl->i->opt.store);
+    enum df_code code =
+        df_db_query_int(db, DF_Q(claim_begin, .now = df_int(now_ms)), &cl->b->token, err);
     if (code == DF_OK)
         code = read_candidates(db, cl, err);
     if (cl->peer.away)
         qsort(cl->found, cl->count, sizeof(*cl->found), by_last_try);
     for (size_t k = 0; k < cl->count && code == DF_OK && !cl->took; k++) {
+        const struct candidate *c = &cl->found[k];
         struct df_policy policy;
         bool may = false;
-        code = may_take(db, cl, &cl->found[k], now_ms, &may, &policy, err);
+        if (cl->locked && strcmp(cl->locked->text, c->id.text) != 0)
+            continue;
+        code = may_take(db, cl, c, now_ms, &may, &policy, err);
         if (code == DF_OK && may)
-            code = take_batch(db, cl, &cl->found[k], &policy, now_ms, err);
+            code = take_batch(db, cl, c, &policy, now_ms, err);
     }
     return code;
+}
+
+/* --- finding what may be claimed -------------------------------------------------------------- */
+
+/* A client's next batch is chosen when the one before it was tried. */
+static bool is_chosen_for(const struct claim *cl, const struct candidate *c)
+{
+    for (size_t k = 0; k < cl->choice_count; k++) {
+        const struct candidate *other = &cl->choices[k];
+        if (c->status != DF_BATCH_PROCESSING && other->status != DF_BATCH_PROCESSING &&
+            strcmp(c->client.text, other->client.text) == 0)
+            return true;
+    }
+    return false;
+}
+
+static enum df_code run_find(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct claim *cl = (struct claim *)job;
+    int64_t now_ms = df_wall_ms(cl->i->opt.clock);
+    size_t most = import_is_concurrent(cl->i) ? TRIES_MAX : 1;
+
+    df_arena_reset(&cl->arena);
+    cl->choice_count = 0;
+    enum df_code code = read_candidates(db, cl, err);
+    if (cl->peer.away)
+        qsort(cl->found, cl->count, sizeof(*cl->found), by_last_try);
+    for (size_t k = 0; k < cl->count && code == DF_OK && cl->choice_count < most; k++) {
+        const struct candidate *c = &cl->found[k];
+        struct df_policy policy;
+        bool may = false;
+        code = may_take(db, cl, c, now_ms, &may, &policy, err);
+        if (code == DF_OK && may && !is_chosen_for(cl, c))
+            cl->choices[cl->choice_count++] = *c;
+    }
+    return code;
+}
+
+static enum df_code run_due(struct df_db *db, struct df_job *job, struct df_err *err)
+{
+    struct claim *cl = (struct claim *)job;
+    return import_make_due(db, cl->i, &cl->due, err);
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */
@@ -377,7 +505,8 @@ struct look {
     int64_t tried_ms; /* wall: batches that wait for OmniFlow since then may be tried again */
     int64_t pending;
     int64_t processing;
-    int64_t due_ms; /* wall; -1: nothing is scheduled */
+    int64_t due_ms;     /* wall; -1: nothing is scheduled */
+    int64_t waiting_ms; /* wall; -1: nothing waits for OmniFlow, but what may be tried */
 };
 
 static void read_claim_look(void *arg, struct df_result *r)
@@ -387,6 +516,7 @@ static void read_claim_look(void *arg, struct df_result *r)
     l->pending = df_col_int(r, claim_look_Pending);
     l->processing = df_col_int(r, claim_look_Processing);
     l->due_ms = df_col_time(r, claim_look_NextScheduled);
+    l->waiting_ms = df_col_time(r, claim_look_NextWaiting);
 }
 
 static enum df_code run_claim_look(struct df_db *db, struct df_job *job, struct df_err *err)
@@ -418,26 +548,49 @@ static int64_t tried_before(struct df_imports *i)
     return peer.well_ms > before_ms ? peer.well_ms : before_ms;
 }
 
-/* A claim writes, so it is not made every second for nothing. */
-static enum df_code is_claim_worthwhile(struct df_imports *i, bool *ret, struct df_err *err)
+/* Candidates are not read every second for nothing. */
+static enum df_code is_claim_worthwhile(struct df_imports *i, bool *ret, bool *ret_due,
+                                        struct df_err *err)
 {
     struct look l = {.job = {.run = run_claim_look}, .tried_ms = tried_before(i), .due_ms = -1};
     enum df_code code = df_store_read_wait(i->opt.store, &l.job, err);
 
-    *ret = code == DF_OK && (l.pending > 0 || l.processing > (int64_t)working_count(i) ||
-                             (l.due_ms >= 0 && l.due_ms <= df_wall_ms(i->opt.clock)));
+    if (code == DF_OK)
+        import_look_found(i, l.due_ms, l.waiting_ms);
+    *ret_due = code == DF_OK && l.due_ms >= 0 && l.due_ms <= df_wall_ms(i->opt.clock);
+    *ret = code == DF_OK && (l.pending > 0 || l.processing > (int64_t)working_count(i) || *ret_due);
     return code;
 }
 
-static void keep_unread(struct df_imports *i, const struct claim *cl)
+static void *copy_rows(const void *rows, size_t count, size_t size)
+{
+    void *copy = df_calloc(count + 1, size);
+    if (count > 0)
+        memcpy(copy, rows, count * size);
+    return copy;
+}
+
+/* Keeps what the next look compares with. */
+static void keep_found(struct df_imports *i, const struct claim *cl)
 {
     df_lock(&i->lock);
     free(i->unread);
+    free(i->watched);
+    i->unread = copy_rows(cl->unread, cl->unread_count, sizeof(*i->unread));
     i->unread_count = cl->unread_count;
-    i->unread = df_calloc(cl->unread_count + 1, sizeof(*i->unread));
-    if (cl->unread_count > 0)
-        memcpy(i->unread, cl->unread, cl->unread_count * sizeof(*i->unread));
+    i->watched = copy_rows(cl->watched, cl->watched_count, sizeof(*i->watched));
+    i->watched_count = cl->watched_count;
+    i->looks++;
     df_unlock(&i->lock);
+}
+
+/* Its owner is alive after all: the lock is not tried again at once. */
+static void keep_watching(struct df_imports *i, const struct candidate *c)
+{
+    for (size_t k = 0; k < i->watched_count; k++) {
+        if (strcmp(i->watched[k].id.text, c->id.text) == 0)
+            i->watched[k].since_ms = df_mono_ms(i->opt.clock);
+    }
 }
 
 /* One claim of this process at a time: each compares with what the last one found. */
@@ -464,26 +617,76 @@ static void end_claiming(struct df_imports *i)
     df_unlock(&i->lock);
 }
 
+static enum df_code find_choices(struct claim *cl, bool due, struct df_err *err)
+{
+    struct df_store *store = cl->i->opt.store;
+    enum df_code code = DF_OK;
+
+    cl->job = (struct df_job){.run = run_due};
+    if (due)
+        code = df_store_write_wait(store, &cl->job, err);
+    cl->job = (struct df_job){.run = run_find};
+    if (code == DF_OK)
+        code = df_store_read_wait(store, &cl->job, err);
+    if (code == DF_OK)
+        keep_found(cl->i, cl);
+    return code;
+}
+
+/* The lock that whoever works on the batch holds. */
+static void lock_name(const struct df_imports *i, const struct df_uuid *client,
+                      const struct df_uuid *batch, char out[DF_LOCK_NAME_MAX + 1])
+{
+    if (import_is_concurrent(i))
+        (void)snprintf(out, DF_LOCK_NAME_MAX + 1, "client:%s:%s", client->text, batch->text);
+    else
+        (void)snprintf(out, DF_LOCK_NAME_MAX + 1, LOCK_OF_ALL);
+}
+
+/* Takes the lock, then the batch. */
+static enum df_code try_choice(struct claim *cl, const struct candidate *c, struct df_err *err)
+{
+    struct df_imports *i = cl->i;
+    struct import_batch *b = cl->b;
+    char name[DF_LOCK_NAME_MAX + 1];
+
+    lock_name(i, &c->client, &c->id, name);
+    if (!df_locks_acquire(i->opt.locks, name, &b->lease)) {
+        keep_watching(i, c);
+        return DF_OK;
+    }
+    cl->job = (struct df_job){.run = run_claim};
+    cl->locked = import_is_concurrent(i) ? &c->id : NULL;
+    enum df_code code = df_store_write_wait(i->opt.store, &cl->job, err);
+    if (code != DF_OK || !cl->took)
+        df_locks_release(i->opt.locks, &b->lease);
+    cl->took = code == DF_OK && cl->took;
+    cl->locked = NULL;
+    return code;
+}
+
 static enum df_code claim_batch(struct df_imports *i, struct import_batch *b, bool *ret,
                                 struct df_err *err)
 {
-    struct claim cl = {.job = {.run = run_claim}, .i = i, .b = b};
-    bool worth = false;
+    struct claim cl = {.i = i, .b = b};
+    bool worth = false, due = false;
 
     *ret = false;
-    enum df_code code = is_claim_worthwhile(i, &worth, err);
+    enum df_code code = is_claim_worthwhile(i, &worth, &due, err);
     if (code != DF_OK || !worth)
         return code;
     df_arena_init(&cl.arena);
     begin_claiming(i, &cl);
-    code = df_store_write_wait(i->opt.store, &cl.job, err);
-    if (code == DF_OK)
-        keep_unread(i, &cl);
+    code = find_choices(&cl, due, err);
+    for (size_t k = 0; k < cl.choice_count && code == DF_OK && !cl.took; k++)
+        code = try_choice(&cl, &cl.choices[k], err);
     end_claiming(i);
     df_arena_release(&cl.arena);
-    *ret = code == DF_OK && cl.took;
-    if (code == DF_OK && cl.told)
+    *ret = cl.took;
+    if (cl.took && cl.told)
         df_webhooks_wake(i->opt.webhooks);
+    if (code == DF_OK && cl.due > 0)
+        df_imports_wake(i);
     return code;
 }
 
@@ -501,19 +704,24 @@ static int64_t work_on_next(void *arg)
     df_lock(&i->lock);
     df_list_add(&i->working, &b.link);
     df_unlock(&i->lock);
+    uint64_t asked = import_look_begins(i);
     enum df_code code = claim_batch(i, &b, &took, &err);
+    import_look_ended(i, asked, took);
     if (took)
         import_process(&b);
+    df_locks_release(i->opt.locks, &b.lease);
     df_lock(&i->lock);
     assert(i->yielding != &b);
     df_list_remove(&i->working, &b.link);
     df_unlock(&i->lock);
+    if (took)
+        import_batch_ended(i, b.state == BATCH_GAVE_WAY);
     df_arena_release(&b.arena);
     if (code != DF_OK)
         df_log_error("BatchClaimFailed", "%s", err.detail);
     if (code != DF_OK || b.state == BATCH_BROKEN)
         return DF_LOOP_FAILED;
-    return took ? 0 : i->opt.settings.poll_ms;
+    return took ? 0 : import_idle_ms(i);
 }
 
 static void worker_ended(void *arg)
@@ -571,15 +779,26 @@ void df_imports_start(struct df_imports *i)
                                                          .arg = i});
 }
 
+void df_imports_leave(struct df_imports *i)
+{
+    if (!i)
+        return;
+    df_loop_close(&i->workers);
+    df_lock(&i->lock);
+    if (!i->stopping)
+        i->cut_at_ms = df_mono_ms(i->opt.clock) + LEAVE_MS;
+    i->stopping = true;
+    pthread_cond_broadcast(&i->changed);
+    df_unlock(&i->lock);
+}
+
 void df_imports_stop(struct df_imports *i, int64_t drain_ms)
 {
     if (!i)
         return;
     int64_t until_ms = df_mono_ms(df_clock_real()) + drain_ms;
-    df_loop_close(&i->workers);
+    df_imports_leave(i);
     df_lock(&i->lock);
-    i->stopping = true;
-    pthread_cond_broadcast(&i->changed);
     int64_t left_ms;
     while (i->threads_running > 0 && (left_ms = until_ms - df_mono_ms(df_clock_real())) > 0)
         df_cond_wait_ms(&i->changed, &i->lock, left_ms);
@@ -601,6 +820,7 @@ void df_imports_free(struct df_imports *i)
     df_imports_end(i);
     df_loop_release(&i->workers);
     free(i->unread);
+    free(i->watched);
     free(i->url);
     pthread_cond_destroy(&i->changed);
     df_mutex_destroy(&i->lock);
@@ -615,6 +835,19 @@ const struct df_imports_options *df_imports_options_of(const struct df_imports *
 void df_imports_wake(struct df_imports *i)
 {
     df_loop_wake(&i->workers);
+    if (i->opt.queue.announced)
+        i->opt.queue.announced(i->opt.queue.arg);
+}
+
+void df_imports_break_lock(struct df_imports *i, const struct df_uuid *client,
+                           const struct df_uuid *batch, bool has_all)
+{
+    char name[DF_LOCK_NAME_MAX + 1];
+
+    if (!import_is_concurrent(i) && !has_all)
+        return; /* another batch has the lock */
+    lock_name(i, client, batch, name);
+    df_locks_break(i->opt.locks, name);
 }
 
 void df_imports_acked(struct df_imports *i, const struct df_uuid *batch)

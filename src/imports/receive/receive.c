@@ -1,6 +1,6 @@
 /*
- * The receiver's threads wait for the disk and the commit, or for the storage of scheduled files.
- * The latter have threads of their own, so that a slow network does not hold up other uploads.
+ * The receiver's threads wait for the disk and the commit, or for the outside storage. The latter
+ * have threads of their own, so that a slow network does not hold up uploads to the disk.
  */
 #include "imports/receive/receive_private.h"
 
@@ -50,6 +50,17 @@ static void log_decision(const struct df_receive *up)
     df_log_write(DF_LOG_INFO, "PolicyDeferred", deferred, 2, "the policy makes it wait");
 }
 
+enum df_code df_receive_storage_error(const char *event, enum df_code code, struct df_err *err)
+{
+    if (code == DF_E_CANCELLED)
+        return df_err_set(err, DF_E_DRAINING, "the server is shutting down");
+    if (code == DF_OK || (df_code_retry(code) != DF_RETRY_LATER && code != DF_E_NOT_FOUND))
+        return code;
+    df_log_warn(event, "%s", err->detail);
+    return df_err_set(err, DF_E_BUSY,
+                      "The storage of files does not answer. Send the file again later.");
+}
+
 static void store_scheduled(void *arg)
 {
     struct df_receive *up = arg;
@@ -62,20 +73,12 @@ static void store_scheduled(void *arg)
     /* Drop before the commit: after it, a worker may have fetched the file again. */
     if (code == DF_OK)
         code = df_storage_drop_local(opt->storage, &up->batch, up->location, &err);
-    if (code == DF_E_CANCELLED) {
-        code = df_err_set(&err, DF_E_DRAINING, "the server is shutting down");
-    } else if (code != DF_OK && df_code_retry(code) == DF_RETRY_LATER) {
-        df_log_warn("ScheduledStorageUnavailable", "%s", err.detail);
-        code = df_err_set(&err, DF_E_BUSY,
-                          "The storage of scheduled files does not answer. Send the file again "
-                          "later.");
-    }
+    code = df_receive_storage_error("ScheduledStorageUnavailable", code, &err);
     commit_and_answer(up, code, &err);
 }
 
-static void finish_file(void *arg)
+void df_receive_finish(struct df_receive *up)
 {
-    struct df_receive *up = arg;
     const struct df_imports_options *opt = up->receiver->opt;
     struct df_log_field said[] = {DF_FI("sizeBytes", up->size_bytes)};
     struct df_err err = DF_ERR_INIT;
@@ -90,7 +93,7 @@ static void finish_file(void *arg)
         up->decision = df_policy_schedule(&up->facts);
         log_decision(up);
     }
-    if (code == DF_OK && up->decision.scheduled && df_storage_has_remote(opt->storage)) {
+    if (code == DF_OK && up->decision.scheduled && df_storage_moves_scheduled(opt->storage)) {
         if (queue_upload(up, &up->receiver->network, store_scheduled)) {
             df_log_ctx_use(NULL);
             return;
@@ -98,6 +101,11 @@ static void finish_file(void *arg)
         code = df_err_set(&err, DF_E_BUSY, "Too many files are on their way to their storage.");
     }
     commit_and_answer(up, code, &err);
+}
+
+static void finish_file(void *arg)
+{
+    df_receive_finish(arg);
 }
 
 static void run_receive_task(void *arg, void *item)
@@ -146,7 +154,9 @@ struct df_receiver *df_receiver_new(struct df_imports *imports)
     df_receive_register_metrics();
     r->imports = imports;
     r->opt = df_imports_options_of(imports);
-    df_pool_start(&r->network, "uploads", DF_RECEIVE_UPLOADERS, QUEUE_SIZE, run_receive_task, NULL);
+    df_pool_start(&r->network, "uploads",
+                  df_storage_is_remote(r->opt->storage) ? DF_RECEIVE_SENDERS : DF_RECEIVE_UPLOADERS,
+                  QUEUE_SIZE, run_receive_task, NULL);
     df_pool_start(&r->files, "files", DF_RECEIVE_THREADS, QUEUE_SIZE, run_receive_task, NULL);
     return r;
 }
@@ -172,5 +182,8 @@ void df_receiver_free(struct df_receiver *r)
 
 bool df_receive_hand_over(struct df_receive *up)
 {
-    return queue_upload(up, &up->receiver->files, finish_file);
+    struct df_receiver *r = up->receiver;
+
+    return df_receive_parts_wait(up) ||
+           queue_upload(up, up->parts ? &r->network : &r->files, finish_file);
 }

@@ -4,17 +4,19 @@
  *   HTTP thread   the first piece of the body arrives: it is copied, the request is suspended
  *   store         policy, the client's usage, an earlier call with the same key
  *                 ──► refused at once, though most of the body may not have arrived yet
- *   HTTP thread   each piece goes to the disk; over a limit ──► refused, the rest is not read
+ *   HTTP thread   each piece goes to the disk, or into a part that an uploader sends
+ *                 (receive_parts.c); over a limit ──► refused, the rest is not read
  *   HTTP thread   the body is complete: the request is suspended again
  *   file thread   fsync, content against declaration, now or scheduled, the row's commit ──► 202
- *   ..uploader    before the commit, if it is scheduled and such files go to the outside storage
+ *   ..uploader    all of that, if files go to the outside storage, beginning with the last part;
+ *                 before the commit, if only files of scheduled batches go there
  *
  * If there is an earlier call with the same Idempotency-Key, the upload is only compared with it:
  * it is hashed and not stored, and no rule of the policy applies. If the earlier call commits while
  * this one is under way, the unique index tells, and the comparison is made then.
  *
  * on_upload_end frees the upload, however it ends. The file is removed before a refusal is sent,
- * unless there is a row for it.
+ * unless there is a row for it; an unfinished one in the outside storage is aborted soon after.
  */
 #include "imports/receive/receive_private.h"
 
@@ -57,7 +59,7 @@ static enum df_code check_head(struct df_receive *up, struct df_err *err)
         return df_err_set(err, DF_E_TOO_LARGE,
                           "The file has more than the %" PRId64 " bytes that this server takes.",
                           opt->settings.max_upload_bytes);
-    if (least > df_storage_free_bytes(opt->storage))
+    if (!df_storage_is_remote(opt->storage) && least > df_storage_free_bytes(opt->storage))
         return df_err_set(err, DF_E_DISK_FULL,
                           "the disk has no room for a file of %" PRIu64 " bytes", least);
     return DF_OK;
@@ -91,6 +93,7 @@ static struct df_receive *receive_new(struct df_req *req, struct df_upload *take
         .req = req,
         .client_id = df_auth_client(req)->id,
         .batch = df_uuid_v7(r->opt->clock),
+        .began_ms = df_mono_ms(r->opt->clock),
         .key = df_arena_str(df_req_arena(req), df_req_header(req, "Idempotency-Key")),
         .facts = {.policy = &up->policy,
                   .maintenance = r->opt->maintenance,
@@ -117,8 +120,10 @@ static enum df_code on_file_data(void *arg, struct df_str piece, struct df_err *
 static enum df_code begin_upload(struct df_req *req, struct df_str piece, struct df_err *err)
 {
     const struct df_upload_handler handler = {on_file_begin, on_file_data, req};
+    const struct df_receiver *r = df_req_route_arg(req);
     struct df_upload *upload = NULL;
-    if (!df_req_charge(req, UPLOAD_BYTES))
+    if (!df_req_charge(req, UPLOAD_BYTES + df_storage_writer_bytes(r->opt->storage,
+                                                                   df_req_declared_length(req))))
         return DF_OK; /* the answer is set */
     enum df_code code = df_upload_new(df_req_header(req, "Content-Type"), handler, &upload, err);
     if (code != DF_OK)
@@ -157,7 +162,8 @@ static enum df_code on_upload_data(struct df_req *req, const char *data, size_t 
 
     if (!up)
         return begin_upload(req, df_str_n(data, len), err);
-    if (feed_upload(up, df_str_n(data, len), err) != DF_OK)
+    if (feed_upload(up, df_str_n(data, len), err) != DF_OK ||
+        df_receive_parts_pass(up, err) != DF_OK)
         df_receive_reject(up, err);
     return DF_OK;
 }

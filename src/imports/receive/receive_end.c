@@ -1,7 +1,7 @@
 /*
  * How uploads end, and how many a client has in progress. Before an answer is sent, the client's
- * place is free again and a refused file is removed, so that a client with the answer may send the
- * next file.
+ * place is free again and a refused file is removed (in the outside storage: soon), so that a
+ * client with the answer may send the next file.
  */
 #include "imports/receive/receive_private.h"
 
@@ -32,6 +32,7 @@ void df_receive_register_metrics(void)
 {
     df_metric_register(&uploads_total);
     df_metric_register(&upload_bytes_total);
+    df_receive_parts_register();
 }
 
 /* --- uploads of a client at a time --- */

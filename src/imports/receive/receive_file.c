@@ -1,8 +1,8 @@
 /*
- * The file of an upload: its way to the disk, its checksum, and its type. The content decides the
- * type; a declaration that contradicts it is an error. Declarations that browsers and tools make by
- * habit contradict nothing: octet-stream, CSV as Excel's because Excel opens it, any text as plain,
- * a workbook as a ZIP archive.
+ * The file of an upload: its way to its storage, its checksum, and its type. The content decides
+ * the type; a declaration that contradicts it is an error. Declarations that browsers and tools
+ * make by habit contradict nothing: octet-stream, CSV as Excel's because Excel opens it, any text
+ * as plain, a workbook as a ZIP archive.
  */
 #include "imports/receive/receive_private.h"
 
@@ -21,7 +21,12 @@ enum df_code df_receive_file_begin(void *arg, const struct df_upload *u, struct 
         up->hash = df_checksum_new();
         return DF_OK;
     }
-    return df_storage_create(up->receiver->opt->storage, &up->batch, &up->writer, err);
+    struct df_storage *st = up->receiver->opt->storage;
+    enum df_code code =
+        df_storage_create(st, &up->batch, df_req_declared_length(up->req), &up->writer, err);
+    if (code == DF_OK && df_storage_is_remote(st))
+        up->parts = df_receive_parts_new(up->receiver, up->writer);
+    return code;
 }
 
 /* The server's limit, then the policy's. */
@@ -37,6 +42,17 @@ static enum df_code check_size(struct df_receive *up, struct df_err *err)
         return DF_OK;
     up->facts.size_bytes = (int64_t)up->size_bytes;
     return df_policy_check_size(&up->facts, err);
+}
+
+enum df_code df_receive_check_time(const struct df_receive *up, struct df_err *err)
+{
+    const struct df_imports_options *opt = up->receiver->opt;
+
+    if (!df_storage_is_remote(opt->storage) ||
+        df_mono_ms(opt->clock) - up->began_ms <= DF_UPLOAD_LONGEST_MS)
+        return DF_OK;
+    return df_err_set(err, DF_E_TIMEOUT, "The upload took more than %d hours.",
+                      (int)(DF_UPLOAD_LONGEST_MS / 3600000));
 }
 
 enum df_code df_receive_file_data(void *arg, struct df_str piece, struct df_err *err)
@@ -157,8 +173,9 @@ static enum df_code check_claim(const struct df_receive *up, struct df_err *err)
 static enum df_code detect_type(struct df_receive *up, struct df_err *err)
 {
     struct df_stored *stored = NULL;
-    enum df_code code = df_storage_open(up->receiver->opt->storage, &up->batch,
-                                        df_upload_fields(up->upload)->file_name, &stored, err);
+    enum df_code code =
+        df_storage_look(up->receiver->opt->storage, &up->batch,
+                        df_upload_fields(up->upload)->file_name, up->location, &stored, err);
 
     if (code == DF_OK)
         code = df_file_type_detect(df_stored_bytes(stored), &up->type, err);
@@ -166,20 +183,44 @@ static enum df_code detect_type(struct df_receive *up, struct df_err *err)
     return code;
 }
 
-enum df_code df_receive_file_end(struct df_receive *up, struct df_err *err)
+static enum df_code judge_storage(const struct df_receive *up, enum df_code code,
+                                  struct df_err *err)
+{
+    return df_storage_is_remote(up->receiver->opt->storage)
+               ? df_receive_storage_error("StorageUnavailable", code, err)
+               : code;
+}
+
+static enum df_code finish_writer(struct df_receive *up, struct df_err *err)
 {
     struct df_storage_writer *w = up->writer;
+    struct df_receive_parts *parts = up->parts;
+    enum df_code code = DF_OK;
 
     assert(w && !up->stored);
     up->writer = NULL;
-    enum df_code code = df_storage_finish(w, df_upload_fields(up->upload)->file_name, up->checksum,
-                                          &up->size_bytes, err);
+    up->parts = NULL;
+    if (parts)
+        code = df_receive_parts_take(parts, &w, err);
+    if (code != DF_OK)
+        return code;
+    code = df_storage_finish(w, df_upload_fields(up->upload)->file_name, up->checksum,
+                             &up->size_bytes, err);
+    return judge_storage(up, code, err);
+}
+
+enum df_code df_receive_file_end(struct df_receive *up, struct df_err *err)
+{
+    enum df_code code = finish_writer(up, err);
+
     if (code != DF_OK)
         return code;
     up->stored = true;
-    df_storage_path(up->receiver->opt->storage, &up->batch, up->location);
+    df_storage_location(up->receiver->opt->storage, &up->batch, up->location);
     df_receive_sum_up(up);
-    code = detect_type(up, err);
+    code = judge_storage(up, detect_type(up, err), err);
+    if (code == DF_OK) /* what has no row by then may be swept */
+        code = df_receive_check_time(up, err);
     return code == DF_OK ? check_claim(up, err) : code;
 }
 
@@ -187,7 +228,11 @@ void df_receive_file_drop(struct df_receive *up)
 {
     struct df_err err = DF_ERR_INIT;
 
-    df_storage_abort(up->writer);
+    if (up->parts)
+        df_receive_parts_drop(up->parts);
+    else
+        df_storage_abort(up->writer);
+    up->parts = NULL;
     up->writer = NULL;
     if (up->stored &&
         df_storage_remove(up->receiver->opt->storage, &up->batch, up->location, &err) != DF_OK)

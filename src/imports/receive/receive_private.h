@@ -1,7 +1,7 @@
 /*
  * Shared by the files of receiving: HTTP (receive_api.c), threads (receive.c), the file
- * (receive_file.c), the database (receive_store.c), refusals (receive_refusal.c), and how uploads
- * end (receive_end.c).
+ * (receive_file.c), its parts (receive_parts.c), the database (receive_store.c), refusals
+ * (receive_refusal.c), and how uploads end (receive_end.c).
  */
 #ifndef DF_IMPORTS_RECEIVE_PRIVATE_H
 #define DF_IMPORTS_RECEIVE_PRIVATE_H
@@ -17,6 +17,7 @@
 #define DF_RECEIVE_SHEET_MAX 100 /* ImportBatch.Sheet */
 #define DF_RECEIVE_THREADS   2   /* that wait for the disk and the commit */
 #define DF_RECEIVE_UPLOADERS 2   /* that wait for the storage of scheduled files */
+#define DF_RECEIVE_SENDERS   8   /* instead of both, if the outside storage takes all files */
 
 /* How an upload ended, for the metric. */
 enum df_receive_outcome {
@@ -38,7 +39,7 @@ struct df_receiver {
     struct df_imports *imports;
     const struct df_imports_options *opt;
     struct df_pool files;   /* complete uploads */
-    struct df_pool network; /* tasks that may reach the storage of scheduled files */
+    struct df_pool network; /* tasks that may reach the outside storage */
 };
 
 /* The batch of the first call with the same Idempotency-Key. */
@@ -61,6 +62,7 @@ struct df_receive {
     struct df_uuid client_id;
     struct df_uuid batch;
     struct df_str key; /* Idempotency-Key; absent: none */
+    int64_t began_ms;  /* monotonic */
 
     /* The first piece of the body, while the policy is looked up. */
     char *first;
@@ -75,12 +77,13 @@ struct df_receive {
 
     struct df_upload *upload;
     struct df_storage_writer *writer; /* NULL: not begun, finished, or hash is used */
+    struct df_receive_parts *parts;   /* has the writer of an upload to the outside storage */
     struct df_checksum *hash;         /* instead of the writer, if there is an earlier call */
     uint64_t size_bytes;
     char checksum[DF_CHECKSUM_LEN + 1];
     char request_checksum[DF_CHECKSUM_LEN + 1];
     bool told;   /* there are webhooks to deliver */
-    bool stored; /* the file is on the disk and has no row: it is removed with the upload */
+    bool stored; /* the file is complete and has no row: it is removed with the upload */
 
     enum df_file_type type;
     struct df_policy_decision decision;
@@ -93,6 +96,11 @@ struct df_receive {
 
 /* Queues a complete upload for the thread that answers it. False: the queue is full or closed. */
 bool df_receive_hand_over(struct df_receive *up);
+/* Brings a complete upload to its end, and answers it. Blocks. */
+void df_receive_finish(struct df_receive *up);
+/* What the sender is told about an error of the outside storage. Logs one that may pass under
+ * `event`. */
+enum df_code df_receive_storage_error(const char *event, enum df_code code, struct df_err *err);
 
 /* --- receive_end.c --- */
 
@@ -116,10 +124,27 @@ enum df_code df_receive_file_begin(void *arg, const struct df_upload *u, struct 
 enum df_code df_receive_file_data(void *arg, struct df_str piece, struct df_err *err);
 /* Brings the file to the disk, and checks its type against the declaration. Blocks. */
 enum df_code df_receive_file_end(struct df_receive *up, struct df_err *err) DF_MUST_CHECK;
+/* An upload to the outside storage may take DF_UPLOAD_LONGEST_MS. */
+enum df_code df_receive_check_time(const struct df_receive *up, struct df_err *err) DF_MUST_CHECK;
 /* Removes the file unless it has a row. Blocks if it went to the outside storage. */
 void df_receive_file_drop(struct df_receive *up);
 /* Computes request_checksum over file and fields: a repeated call must have the same. */
 void df_receive_sum_up(struct df_receive *up);
+
+/* --- receive_parts.c --- */
+
+void df_receive_parts_register(void);
+struct df_receive_parts *df_receive_parts_new(struct df_receiver *r, struct df_storage_writer *w);
+/* After each piece: has a full part sent, and suspends the request if that must wait. Does nothing
+ * without up->parts. */
+enum df_code df_receive_parts_pass(struct df_receive *up, struct df_err *err) DF_MUST_CHECK;
+/* After the body. True: a part is being sent, and its thread calls df_receive_finish. */
+bool df_receive_parts_wait(struct df_receive *up);
+/* Gives back the writer, unless a part could not be sent. Nothing is being sent now. */
+enum df_code df_receive_parts_take(struct df_receive_parts *take_p, struct df_storage_writer **ret,
+                                   struct df_err *err) DF_MUST_CHECK;
+/* Has the upload aborted. Does not block. */
+void df_receive_parts_drop(struct df_receive_parts *take_p);
 
 /* --- receive_refusal.c --- */
 

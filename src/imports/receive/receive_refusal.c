@@ -6,6 +6,7 @@
  * The row is written after the answer, and only so many at a time wait for the store: under a flood
  * the count may be too low, and the answers are not held up.
  */
+#include "base/personal.h"
 #include "imports/receive/receive.sql.h"
 #include "imports/receive/receive_private.h"
 
@@ -111,8 +112,9 @@ void df_receive_refused(const struct df_receive *up, const struct df_err *err)
     f->batch = up->batch;
     f->client = up->client_id;
     f->rule = df_str_c(df_code_name(err->code));
-    f->why = df_arena_str(&f->arena, df_str_c(err->detail));
-    f->file_name = fields->file_name.ptr ? df_arena_str(&f->arena, fields->file_name) : DF_STR("");
+    f->why = df_mask_note(df_str_c(err->detail), SIZE_MAX, &f->arena);
+    f->file_name =
+        fields->file_name.ptr ? df_mask_note(fields->file_name, SIZE_MAX, &f->arena) : DF_STR("");
     f->correlation_id = df_arena_str(&f->arena, df_req_correlation_id(up->req));
     f->trace_id = df_arena_str(&f->arena, df_req_trace_id(up->req));
     f->size_bytes = known_size(up);

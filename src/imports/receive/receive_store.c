@@ -3,10 +3,14 @@
  * file is on the disk. The client's limits are checked again in the transaction that writes the
  * row, since other uploads of the client may have ended meanwhile.
  */
+#include "base/personal.h"
+#include "imports/announce.h"
 #include "imports/batch_event.h"
 #include "imports/receive/receive.sql.h"
 #include "imports/receive/receive_private.h"
 #include "net/field.h"
+#include "privacy/mask.h"
+#include "privacy/subjects.h"
 #include "webhooks/webhooks.h"
 
 /* --- before the body --- */
@@ -96,13 +100,30 @@ struct df_str df_receive_metadata_id(const struct df_receive *up)
 {
     struct df_str own = df_upload_fields(up->upload)->correlation_id;
 
-    return df_field_correlation_ok(own) ? own : DF_STR_NULL;
+    return df_field_correlation_ok(own) && !df_text_is_personal(own) ? own : DF_STR_NULL;
+}
+
+/* Masked as items are. */
+static struct df_str masked_metadata(const struct df_receive *up)
+{
+    const struct df_masker *m = up->receiver->opt->masker;
+    struct df_str json = df_upload_fields(up->upload)->metadata;
+    struct df_buf masked;
+
+    if (!m || json.len == 0)
+        return json;
+    df_buf_init(&masked, DF_HASHED_GROWTH * json.len + DF_HASHED_GROWTH);
+    df_mask_json(m, json, &masked);
+    struct df_str text = df_arena_str(df_req_arena(up->req), df_buf_str(&masked));
+    df_buf_release(&masked);
+    return text;
 }
 
 static enum df_code insert_batch(struct df_db *db, const struct df_receive *up, struct df_err *err)
 {
     const struct df_upload_fields *f = df_upload_fields(up->upload);
     bool later = up->decision.scheduled;
+    struct df_arena *a = df_req_arena(up->req);
 
     return df_db_exec(
         db,
@@ -116,14 +137,27 @@ static enum df_code insert_batch(struct df_db *db, const struct df_receive *up, 
              .policy_decision = df_text(later ? DF_STR("Scheduled") : DF_STR("Immediate")),
              .now = df_time(up->created_ms),
              .scheduled_for = later ? df_time(up->decision.scheduled_for_ms) : df_null(DF_TIME),
-             .origin_default = df_text(f->origin_default), .requested_by = df_text(f->requested_by),
-             .metadata = df_text(f->metadata), .sheet = df_text(f->sheet),
+             .origin_default = df_text(f->origin_default),
+             .requested_by = df_text(df_mask_note(f->requested_by, SIZE_MAX, a)),
+             .metadata = df_text(masked_metadata(up)), .sheet = df_text(f->sheet),
              .idempotency_key = df_text(up->key),
              .request_checksum = df_text(df_str_c(up->request_checksum)),
              .correlation_id = df_text(df_req_correlation_id(up->req)),
              .metadata_correlation_id = df_text(df_receive_metadata_id(up)),
              .trace_id = df_text(df_req_trace_id(up->req))),
         NULL, err);
+}
+
+/* Whom the upload's fields name; the file is read later. */
+static enum df_code write_people(struct df_db *db, const struct df_receive *up, struct df_err *err)
+{
+    const struct df_upload_fields *f = df_upload_fields(up->upload);
+    struct df_subject found[DF_SUBJECTS_MAX];
+    struct df_subjects s = {.keys = up->receiver->opt->keys, .at = found, .max = DF_SUBJECTS_MAX};
+
+    if (s.keys)
+        df_subjects_add_batch(&s, f->metadata, f->requested_by, f->file_name);
+    return df_subjects_write(db, "batch", df_uuid_str(&up->batch), s.at, s.count, true, err);
 }
 
 static enum df_code run_insert(struct df_db *db, struct df_job *job, struct df_err *err)
@@ -135,9 +169,13 @@ static enum df_code run_insert(struct df_db *db, struct df_job *job, struct df_e
     enum df_code code = check_limits_again(db, up, err);
     if (code == DF_OK)
         code = insert_batch(db, up, err);
+    if (code == DF_OK)
+        code = write_people(db, up, err);
     if (code == DF_OK && up->decision.scheduled)
         code =
             import_emit(db, up->receiver->opt->clock, &up->batch, "BatchScheduled", &up->told, err);
+    else if (code == DF_OK)
+        code = import_announce(db, up->receiver->imports, &up->batch, "new", err);
     return code;
 }
 

@@ -3,6 +3,7 @@
 #include "base/base64.h"
 #include "base/escape.h"
 #include "base/mem.h"
+#include "base/personal.h"
 #include "net/field.h"
 #include "net/multipart.h"
 #include "json/doc.h"
@@ -518,6 +519,8 @@ enum df_code df_upload_finish(struct df_upload *u, struct df_err *err)
         add_error(u, THE_FILE, "is required");
     else if (u->file_bytes == 0)
         add_error(u, THE_FILE, "is empty");
+    /* It is also the name on the disk. */
+    u->fields.file_name = df_mask_note(u->fields.file_name, SIZE_MAX, &u->arena);
     if (!u->fields.file_name.ptr)
         u->fields.file_name = default_name(df_upload_head(u));
     return u->error_count == 0 ? DF_OK : refuse_fields(u, err);

@@ -296,6 +296,23 @@ def test_one_replica_of_two_lets_the_whole_limit_through(server, second):
     assert [client.get("/whoami").status for _ in range(4)] == [200] * 3 + [429], "a tenth more, and told at once"
 
 
+def test_suspension_and_rotation_hold_on_every_replica(server, second):
+    """Any replica answers for any client, and what one is told the other knows soon."""
+    client = server.new_client()
+    there = second.client(client.id, client.secret)
+    assert [c.get("/whoami").status for c in (client, there)] == [200, 200]
+    second.admin().patch(f"/admin/clients/{client.id}", {"status": "Suspended"})
+    wait_for(lambda: [c.get("/whoami").status for c in (client, there)] == [403, 403], "both to refuse")
+    server.admin().patch(f"/admin/clients/{client.id}", {"status": "Active"})
+    wait_for(lambda: [c.get("/whoami").status for c in (client, there)] == [200, 200], "both to admit")
+    rotated = server.admin().post(f"/admin/clients/{client.id}/rotate-secret?graceSeconds=0")
+    assert rotated.status == 200, rotated
+    second.remember(rotated.json)
+    anew = [s.client(client.id, rotated.json["clientSecret"]) for s in (server, second)]
+    wait_for(lambda: [c.get("/whoami").status for c in (*anew, client, there)] == [200, 200, 401, 401], "the new secret alone",
+             every=0.5)
+
+
 # --- usage -------------------------------------------------------------------------------------------
 
 

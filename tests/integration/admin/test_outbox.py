@@ -8,6 +8,7 @@ import json
 import re
 import socket
 import threading
+from urllib.parse import quote
 
 import pytest
 from harness import wait_for
@@ -20,10 +21,10 @@ STATUSES = ("Pending", "Sending", "Sent", "Error")
 TARGET = "https://gateway.example/in"
 EMPTY = hashlib.sha256(b"{}").hexdigest()[:16]
 ROW = {"id", "reference", "targetUrl", "status", "attempts", "createdAt", "lastAttemptAt", "sentAt", "nextAttemptAt",
-       "lastError", "tries", "firstFailedAt", "heldFor", "givenUp"}
+       "lastError", "tries", "firstFailedAt", "heldFor", "givenUp", "dismissedAt"}
 
 
-# The server removes attempts that are older than thirty days.
+# The server removes attempts that are older than thirty days and at rows that are over.
 YESTERDAY = (datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=1)).date()
 
 
@@ -176,7 +177,7 @@ def test_list_has_every_member(server, box, channel):
     assert page["items"] == [{
         "id": row_id, "reference": "São 1", "targetUrl": None if channel == "ticket-gateway" else TARGET,
         "status": "Error", "attempts": 3, "createdAt": at(1), "lastAttemptAt": at(2), "sentAt": None,
-        "nextAttemptAt": at(4), "lastError": error, "tries": 0, "firstFailedAt": None, "heldFor": None, "givenUp": False}]
+        "nextAttemptAt": at(4), "lastError": error, "tries": 0, "firstFailedAt": None, "heldFor": None, "givenUp": False, "dismissedAt": None}]
     assert set(page["items"][0]) == ROW
 
 
@@ -612,6 +613,14 @@ def test_breakers_are_shown(make_server, sink):
     assert breaker["failureRate"] == 100 and breaker["failed"] == breaker["calls"] >= 2 and breaker["slow"] == 0
     assert 0 < breaker["retryMs"] <= 600000
     assert breaker["since"].endswith("Z") and breaker["lastFailureAt"].endswith("Z")
+    sink.answer, seen = (200, b""), len(sink.seen)
+    reset = server.admin().post(f"/admin/circuit-breakers/{quote(breaker['name'], safe='')}/reset")
+    assert reset.status == 200 and (reset.json["name"], reset.json["state"]) == (breaker["name"], "CLOSED")
+    check(reset.json, DOCUMENT["components"]["schemas"]["CircuitBreaker"], "reset")
+    entry = audit(server)[0]
+    assert (entry["action"], entry["target"], entry["actor"]) == ("BreakerReset", breaker["name"], "admin")
+    wait_for(lambda: breakers(server)[0]["state"] == "CLOSED" and len(sink.seen) > seen, "deliveries again")
+    assert server.admin().post("/admin/circuit-breakers/nobody/reset").status == 404
 
 
 def test_a_breaker_that_saw_too_little_has_no_rate(make_server, sink):

@@ -4,6 +4,7 @@ import contextlib
 import json
 import sqlite3
 import threading
+import time
 
 import pytest
 from harness import run, wait_for
@@ -128,16 +129,41 @@ def test_printed_schema_can_be_applied_by_hand(make_server, backend_name):
     server.new_client()
 
 
-def test_without_migration_an_empty_database_is_not_ready(make_server):
+def test_without_migration_an_empty_database_is_waited_for(make_server):
+    """There are no keys before there is a schema. The address answers meanwhile, and stays the same."""
     server = make_server(start=False, config={"database": {"migrate": "off"}})
-    server.spawn().started()
-    ready = server.anonymous().get("/readyz")
-    assert ready.status == 503
-    failed = [c for c in ready.json["checks"] if c["status"] == "failed"]
-    assert [c["name"] for c in failed] == ["schema"] and failed[0]["detail"]
-    assert server.anonymous().get("/healthz").status == 200
+    server.spawn().waiting()
+    told = wait_for(lambda: server.log("SchemaMissing"), "the server to tell")[0]
+    assert "dataflow migrate" in told["message"]
+    caller, address = server.anonymous(), server.host_port
+    assert caller.get("/healthz").json["status"] == "ok" and caller.get("/metrics").status == 200
+    ready = caller.get("/readyz")
+    assert ready.status == 503 and ready.json["code"] == "NotReady" and ready.headers["Retry-After"] == "1"
+    assert ready.json["detail"] == "The database's schema is not current."
+    assert ready.json["checks"] == [{"name": "schema", "status": "failed", "detail": ready.json["detail"]}]
+    for answer in (caller.get("/"), caller.get("/v1/admin/clients"), caller.post("/api/tickets", {"a": 1}),
+                   server.admin().request("DELETE", "/admin/clients/x"), caller.get("/nowhere/at/all")):
+        assert answer.status == 503 and answer.json["code"] == "NotReady" and answer.headers["Retry-After"] == "1"
     assert server.cli("migrate").returncode == 0
-    wait_for(lambda: server.anonymous().get("/readyz").status == 200, "ready after migrate")
+    deadline = time.monotonic() + 60
+    while caller.get("/readyz").status != 200:  # no connection is refused on the way: that would raise
+        assert time.monotonic() < deadline, server.log_text()
+    assert server.started().host_port == address
+    server.new_client()
+    server.stop()
+
+    # Who applies the scripts commits after each: a server that starts in between waits for the last one.
+    server.backend.script("DELETE FROM SchemaScripts WHERE Name = (SELECT MAX(Name) FROM SchemaScripts)")
+    server.spawn().waiting()
+    assert server.anonymous().get("/readyz").json["detail"] == "The database's schema is not current."
+    assert server.cli("migrate").returncode == 0
+    server.started().new_client()
+    server.stop()
+
+    empty = make_server(start=False, config={"database": {"migrate": "off"}})
+    empty.spawn().waiting()
+    assert empty.anonymous().get("/readyz").status == 503
+    assert empty.stop() == 0, "SIGTERM ends the wait"
 
 
 # --- backup and restore ------------------------------------------------------------------------------

@@ -218,7 +218,8 @@ def test_the_examples_are_configurations(tmp_path):
     ({"gateway": {"api_key_header": "idempotency-key"}}, "[gateway] api_key_header"),
     ({"omniflow": {"url": "omniflow.example"}}, "[omniflow] url"),
     ({"omniflow": {"api_key_header": ""}}, "[omniflow] api_key_header"),
-    ({"imports": {"lock": "redis"}}, "one of sql"),
+    ({"imports": {"lock": "zookeeper"}}, "one of sql, redis"),
+    ({"imports": {"lock": "redis"}}, "[redis] urls"),
 ])
 def test_what_no_single_key_can_tell_is_checked_too(tmp_path, sections, word):
     path = write_config(tmp_path / "dataflow.ini", sections)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import rabbit
-from harness import ADMIN_KEY, run
+from harness import ADMIN_KEY, MASTER_KEY, run
 from test_imports_receive import storage  # noqa: F401 (a fixture)
 from test_relay import Kafka
 
@@ -37,7 +37,7 @@ def listening():
 def test_a_sound_server_has_no_problem(make_server, backend_name, listening):
     server = make_server()
     server.config.chmod(0o600)
-    found = examine(server, f"admin.key={STRONG}", f"security.master_key={'ab' * 32}", f"security.storage_key={'cd' * 32}",
+    found = examine(server, f"admin.key={STRONG}", f"security.master_key={MASTER_KEY}",
                     f"gateway.ticket_send_url=http://{listening}/send", "gateway.api_key=k", status="ok")
     assert {"database", "schema", "rights", "server.data_dir", "disk", "admin.key", "gateway.ticket_send_url"} <= set(found)
     assert ("clock" in found) == (backend_name != "sqlite")
@@ -47,7 +47,7 @@ def test_what_is_unwise_is_a_warning(server):
     server.config.chmod(0o644)
     found = examine(server, "admin.key=too-short-key")
     assert "chmod 600" in found["configuration"]["detail"] and found["configuration"]["status"] == "warning"
-    assert {found[name]["status"] for name in ("admin.key", "security.master_key", "security.storage_key")} == {"warning"}
+    assert {found[name]["status"] for name in ("admin.key", "security.master_key")} == {"warning"}
     assert found["database"]["status"] == "ok"
 
 
@@ -174,6 +174,14 @@ def test_the_bucket(tmp_path, storage):
     assert found["imports.scheduled_storage"]["status"] == "ok" and storage.objects() == before
     found, result = doctor(tmp_path, *s3, "s3.secret_key=wrong-secret-0815")
     assert found["imports.scheduled_storage"]["status"] == "problem" and "wrong-secret-0815" not in result.stdout
+    # All uploads there: it must be listed, too.
+    s3 = [*s3[:3], "s3.secret_key=testing", "imports.storage=s3", "imports.bucket=s3://bucket/uploads"]
+    found, _ = doctor(tmp_path, *s3)
+    assert found["imports.storage"]["status"] == "ok" and "listed" in found["imports.storage"]["detail"]
+    storage.fail(status=403, count=1, method="GET", match="?max-uploads=")
+    found, _ = doctor(tmp_path, *s3)
+    assert found["imports.storage"]["status"] == "problem" and "ListBucketMultipartUploads" in found["imports.storage"]["advice"]
+    assert storage.objects() == before
     assert not list((tmp_path / "data" / "imports").iterdir()), "nothing is left behind"
 
 

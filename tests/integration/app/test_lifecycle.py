@@ -1,13 +1,17 @@
 """Start, drain, restart, lost databases, several replicas, the demo."""
 
 import contextlib
+import fcntl
 import json
+import os
+import pty
 import re
 import shlex
 import signal
 import socket
 import struct
 import subprocess
+import termios
 import threading
 from pathlib import Path
 
@@ -66,11 +70,31 @@ def test_sigterm_does_not_wait_for_clients_that_have_left(make_server):
     assert not server.log("DrainIncomplete")
 
 
-@pytest.mark.parametrize("sig", (signal.SIGINT, signal.SIGHUP))
-def test_sigint_and_sighup_stop_too(make_server, sig):
-    # Whoever runs the tests under nohup has them ignore SIGHUP, and so would what they start.
-    server = start_by_shell(make_server(start=False), "exec env --default-signal=HUP")
-    server.process.send_signal(sig)
+def test_sigint_stops_too(make_server):
+    server = make_server()
+    server.process.send_signal(signal.SIGINT)
+    assert server.process.wait(TIMEOUT) == 0
+    assert server.log("ServerStopped")
+
+
+def test_it_ends_when_its_terminal_closes(make_server):
+    server = make_server(start=False)
+    keyboard, terminal = pty.openpty()
+
+    def own_terminal():
+        # Whoever runs the tests under nohup has them ignore SIGHUP, and so would what they start.
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        os.setsid()
+        fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+
+    with open(server.log_path, "ab") as log:
+        server.process = subprocess.Popen([BIN, "serve", "--config", str(server.config)], stdin=terminal,
+                                          stdout=subprocess.DEVNULL, stderr=log, env=environment(), preexec_fn=own_terminal)
+    os.close(terminal)
+    server.started()
+    server.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: server.log("ReloadAsked"), "while the terminal is there, files are read again")
+    os.close(keyboard)
     assert server.process.wait(TIMEOUT) == 0
     assert server.log("ServerStopped")
 

@@ -114,8 +114,11 @@ def test_a_postgres_that_is_down(tmp_path):
 
 
 def test_a_schema_that_is_not_current(make_sqlite_server):
-    server = make_sqlite_server(start=False, config={"database": {"migrate": "off"}})
-    server.spawn().started()
+    server = make_sqlite_server(config={"database": {"migrate": "off"}}, start=False)
+    assert server.cli("migrate").returncode == 0
+    server.start()
+    server.backend.script("DELETE FROM SchemaScripts WHERE Name LIKE '151%'")
+    wait_for(lambda: server.anonymous().get("/readyz").status == 503, "the next look at the schema")
     told = server.anonymous().get("/readyz")
     assert told.status == 503 and told.json["detail"] == "The database's schema is not current."
     assert "dataflow migrate" in server.admin().get("/readyz").json["detail"]

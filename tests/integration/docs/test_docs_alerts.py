@@ -126,6 +126,18 @@ tests:
       - {{eval_time: 14m, alertname: DataFlowDeliveryGivenUp}}
       - {{eval_time: 14m, alertname: DataFlowRelayGivenUp}}
       - {{eval_time: 14m, alertname: DataFlowTicketsGivenUp}}
+  - name: a backup that stops, and goes on
+    interval: 1m
+    input_series:
+      - {{series: 'dataflow_backup_last_success_timestamp_seconds', values: '0+60x10 600x79 5460+60x20'}}
+    alert_rule_test:
+      - {{eval_time: 79m, alertname: DataFlowBackupStopped}}
+      - eval_time: 82m
+        alertname: DataFlowBackupStopped
+        exp_alerts:
+          - exp_labels: {{severity: error}}
+            exp_annotations: {{summary: 'the server has not backed itself up for 1h 12m 0s'}}
+      - {{eval_time: 95m, alertname: DataFlowBackupStopped}}
   - name: nobody there
     interval: 1m
     input_series:
@@ -159,7 +171,7 @@ def test_the_rules_use_metrics_that_there_are():
 def test_the_page_has_every_rule_and_every_setting():
     source = (ROOT / "src" / "alerts" / "rules.c").read_text(encoding="utf-8")
     rules = re.findall(r'\[ALERT_\w+\] = \{"(\w+)"', source)
-    assert len(rules) == 6 and all(f"`{rule}`" in PAGE for rule in rules)
+    assert len(rules) == 8 and all(f"`{rule}`" in PAGE for rule in rules)
     section = re.search(r"^## \[alerts\]$(.*?)^## ", run("help", "config").stdout, re.M | re.S)[1]
     names = re.findall(r"^\| `(\w+)`", section, re.M)
     assert len(names) > 9 and all(name in PAGE for name in names)

@@ -35,6 +35,7 @@ def fields(value, known, path=""):
     return {path}
 
 
+AUDIT_FINDING = {f"findings[].{name}" for name in ("kind", "sequence", "time", "text")}
 KINDS = {"text": str, "number": int, "true": bool, "false": bool, "null": type(None), "time": str}
 
 
@@ -104,6 +105,22 @@ def test_relays_doctor_and_the_rest(server, tmp_path):
     assert shown["settings"]["relay.own"]["dispatcher"] == "log" and shown["settings"]["admin"]["key"] == "(set)"
     assert any("fewer than" in line for line in shown["warnings"]) and "short-but" not in json.dumps(shown)
     assert compare("migrate", server.cli("migrate", "--json")) == {"applied": 0}
+    compare("audit list", server.cli("audit", "list", "--action", "ServerStarted", "--limit", "1", "--json"))
+    assert compare("audit verify", server.cli("audit", "verify", "--json"), optional=AUDIT_FINDING)["ok"]
+
+
+def test_backup(make_sqlite_server, tmp_path):
+    server = make_sqlite_server()
+    assert compare("backup", server.cli("backup", "--to", tmp_path / "place", "--json"))["made"]
+    assert len(compare("backup list", server.cli("backup", "list", "--from", tmp_path / "place", "--json"))) == 1
+    other = make_sqlite_server(start=False)
+    compare("doctor", other.cli("restore", "--from", tmp_path / "place", "--json"))
+    compare("doctor", other.cli("doctor", "--after-restore", "--json"))
+
+
+def test_purge(server):
+    compare("purge", server.cli("purge", "--older-than", "36500", "--json"))
+    compare("purge", server.cli("purge", "--email", "nobody@example.com", "--dry-run", "--json"))
 
 
 def test_without_a_database(tmp_path):

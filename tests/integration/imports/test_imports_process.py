@@ -20,6 +20,7 @@ import uuid
 
 import pytest
 from harness import TIMEOUT, Backend, Http, Server, skip_if_missing, wait_for
+from test_lifecycle import half_post
 from test_imports_receive import XLSX, execute, policy, schedule_all, storage, taken, upload  # noqa: F401 (a fixture)
 from test_sandbox import Sandbox
 
@@ -285,7 +286,9 @@ def test_chunks_are_cut_as_the_contract_says(server, peer, client):
         (["batchId", "chunkId", "offset", "items"], i + 1, 10 * i, n) for i, n in enumerate((10, 10, 5))]
     assert [i for r in came for i in r.body["items"]] == [item(i, lead) for i, lead in enumerate(records)]
     assert [i[:3] for i in items(server, batch)] == [("Imported", None, 1 + i // 10) for i in range(25)]
-    assert [i[3] for i in items(server, batch)] == [item(i, lead) for i, lead in enumerate(records)]
+    assert [i[3] for i in items(server, batch)] == [
+        {**item(i, lead), "PhoneNumber": "+***********" + lead["PhoneNumber"][-2:], "LeadContextJson": {"Name": "***"}}
+        for i, lead in enumerate(records)], "masked"
     assert chunk_rows(server, batch) == {i: ("Imported", 1, None) for i in (1, 2, 3)}
     for r in came:
         assert r.headers["X-Api-Key"] == API_KEY
@@ -328,7 +331,8 @@ def test_what_is_not_fit_to_be_sent_is_kept_and_not_sent(server, peer, client):
     assert [[i["sequence"] for i in r.body["items"]] for r in came] == [[0, 1, 2, 4, 7, 8, 9], [10, 11]]
     kept = items(server, batch)
     assert [(i[0], i[2]) for i in kept[3:7]] == [("Error", None), ("Imported", 1), ("Skipped", None), ("Skipped", None)]
-    assert kept[3][3]["LeadContextJson"] == {"Name": "nobody's"}
+    assert kept[3][3]["LeadContextJson"] == {"Name": "***"}
+    assert [r["Name"] for r in client.get(f"/imports/{batch}/errors.json").json] == ["nobody's"]
 
 
 def test_a_chunk_without_anything_to_send_is_not_sent(server, peer, client):
@@ -826,7 +830,8 @@ def test_no_client_reads_what_omniflow_answered_about_another(make_server, make_
     end = waits if give_up_hours else wait_end
     batch = send(one, [lead])
     own = end(one, batch)["lastError"]
-    assert "OmniFlow answered 500: " in own and lead["PhoneNumber"] in own
+    assert "OmniFlow answered 500: " in own and "+***********" + lead["PhoneNumber"][-2:] in own
+    assert lead["Name"] not in own
     found = waits(other, send(other, leads(1)))
     assert len(peer.requests) == 1
     assert found["lastError"] == "OmniFlow takes nothing; the batch waits until it does: OmniFlow answered 500"
@@ -982,13 +987,17 @@ def held(server, peer, client):
     wait_end(client, first[0])
 
 
-def test_a_file_changed_on_the_disk_fails(server, peer, client):
+@pytest.mark.parametrize("changed,told", [
+    (lambda stored: json.dumps(leads(4)).encode(), "checksum"),  # another file, which is not encrypted
+    (lambda stored: stored[:-20] + bytes([stored[-20] ^ 1]) + stored[-19:], "The server failed"),
+], ids=["another", "a byte"])
+def test_a_file_changed_on_the_disk_fails(server, peer, client, changed, told):
     with held(server, peer, client):
         batch = send(client, leads(3))
         [file] = (directory(server, batch) / "original").iterdir()
-        file.write_bytes(file.read_bytes().replace(b"Lead 1", b"Lead 7"))
+        file.write_bytes(changed(file.read_bytes()))
     found = wait_end(client, batch)
-    assert found["status"] == "Failed" and "checksum" in found["lastError"]
+    assert found["status"] == "Failed" and told in found["lastError"]
     assert peer.came(batch) == []
 
 
@@ -1259,6 +1268,31 @@ def test_sigterm_does_not_wait_longer_than_the_drain(make_server, make_peer):
     same_content(peer.came(batch))
 
 
+def test_sigterm_hands_the_batch_over_while_the_process_still_has_requests(make_pair, make_peer):
+    """The owner's drain is long, and it has a request in hand that does not end: the batch does not wait for it, nor for
+    calls that are not answered."""
+    peer = make_peer()
+    servers = make_pair(peer, omniflow={"timeout_ms": 60000}, server={"drain_seconds": 300, "idle_timeout_ms": 300000})
+    client = servers[0].new_client()
+    hang = threading.Event()
+    peer.answer = lambda request: hang.wait(TIMEOUT) and 200 if request.chunk in (5, 6) and request.nth == 1 else 200
+    batch = send(client, leads(100))
+    wait_for(lambda: {5, 6} <= set(peer.chunks(batch)) and state(client, batch)["processedRecords"] == 80, "two under way")
+    owner, other = owner_of(batch, servers)
+    with half_post(owner, b'{"name": "unfinished"}'):
+        owner.process.send_signal(signal.SIGTERM)
+        found = wait_end(Http(other, client.headers), batch)
+        assert owner.process.poll() is None, "it still drains"
+    assert figures(found) == ("Completed", 100, 100, 0, 0)
+    [told] = owner.log("BatchHandedOver")
+    assert told["cutOff"] == 2
+    [stopping] = owner.log("ServerStopping")
+    print(f"\nhanded over at {told['time']}, told to stop at {stopping['time']}")
+    assert sorted(peer.chunks(batch)) == sorted([*range(1, 11), 5, 6]), "what was not answered goes again"
+    same_content(peer.came(batch))
+    hang.set()
+
+
 # --- more than one at a time, more than one server ---------------------------------------------------
 
 
@@ -1272,7 +1306,7 @@ def make_pair(tmp_path):
     def make(peer, shared=True, **sections):
         for name in ("a", "b"):
             config = configuration(peer, **sections)
-            config["server"] = {"data_dir": tmp_path / ("data" if shared else f"data-{name}")}
+            config["server"] = {"data_dir": tmp_path / ("data" if shared else f"data-{name}"), **sections.get("server", {})}
             server = Server(backend, tmp_path / name, config=config)
             servers.append(server)
             server.start()
@@ -1383,7 +1417,7 @@ def test_a_killed_owner_is_followed_at_once_with_one_data_directory(make_pair, m
 
 def test_with_a_data_directory_each_a_batch_waits_for_its_machine(make_pair, make_peer):
     peer = make_peer()
-    servers = make_pair(peer, shared=False)
+    servers = make_pair(peer, shared=False, imports={"lease_seconds": 3})
     hang = threading.Event()
     peer.answer = lambda request: hang.wait(TIMEOUT) and 200 if request.chunk == 2 and request.nth == 1 else 200
     client = servers[0].new_client()
@@ -1392,9 +1426,7 @@ def test_with_a_data_directory_each_a_batch_waits_for_its_machine(make_pair, mak
     owner, other = owner_of(batch, servers)
     assert owner is servers[0], "only it has the file"
     owner.kill()
-    # A lock that is not renewed is freed when it is old; the file is still not here.
-    servers[1].backend.query(f"UPDATE ImportBatch SET LockedAt = '{past(31)}' WHERE Id = '{batch}'")
-    servers[1].backend.query(f"UPDATE BatchLocks SET LockedAt = '{past(31)}'")
+    # The lock is free when its lease is over; the file is still not here.
     over_there = Http(other, client.headers)
     mine = send(over_there, leads(3))
     assert figures(wait_end(over_there, mine)) == ("Completed", 3, 3, 0, 0), "others are not kept waiting"
@@ -1408,7 +1440,7 @@ def test_with_a_data_directory_each_a_batch_waits_for_its_machine(make_pair, mak
 def test_an_owner_that_lost_its_lease_settles_nothing(make_pair, make_peer):
     """It is stopped with four chunks under way; the next owner has sent them too when its answers come."""
     peer = make_peer()
-    servers = make_pair(peer)
+    servers = make_pair(peer, imports={"lease_seconds": 3})
     first, second = threading.Event(), threading.Event()
 
     def answer(request):
@@ -1423,8 +1455,6 @@ def test_an_owner_that_lost_its_lease_settles_nothing(make_pair, make_peer):
     owner, other = owner_of(batch, servers)
     owner.process.send_signal(signal.SIGSTOP)
     try:
-        other.backend.query(f"UPDATE ImportBatch SET LockedAt = '{past(31)}' WHERE Id = '{batch}'")
-        other.backend.query(f"UPDATE BatchLocks SET LockedAt = '{past(31)}'")
         wait_for(lambda: len(peer.came(batch)) == 8, "the next owner to send them")
         first.set()
         time.sleep(0.1)

@@ -194,3 +194,26 @@ def test_only_clients_with_the_scope(server, sender, key):
     assert stored(sender, key)["callbackStatus"] == "Pending"
     answer = sender.get("/api/tickets/callback")
     assert (answer.status, answer.headers["Allow"]) == (405, "POST")
+
+
+def test_a_callback_is_stored_masked_and_known_again(server, sender, gateway, key):
+    """By a keyed hash: what is stored no longer tells it from another."""
+    body = {**key, "status": "Error", "message": "sem cadastro: 529.982.247-25",
+            "details": {"nome": "Maria", "cpf": "52998224725", "fone": "+5511912345678", "motivo": "novo"}}
+    assert gateway.post("/api/tickets/callback", body).status == 200
+    first = stored(sender, key)
+    assert first["callbackMessage"] == "sem cadastro: ***.***.***-25"
+    assert json.loads(first["callbackPayloadJson"])["details"] == {
+        "nome": "***", "cpf": "*********25", "fone": "+***********78", "motivo": "novo"}
+    assert gateway.post("/api/tickets/callback", body).status == 200
+    assert stored(sender, key) == first, "the same changes nothing"
+
+    def hashed():
+        [[digest]] = server.backend.query(
+            f"SELECT CallbackHash FROM TB_TICKET_INTERFACE WHERE BusinessDocId = '{key['businessDocId']}'")
+        return digest
+
+    before = hashed()
+    other = {**body, "details": {**body["details"], "cpf": "12345678925"}}
+    assert gateway.post("/api/tickets/callback", other).status == 200
+    assert stored(sender, key)["callbackPayloadJson"] == first["callbackPayloadJson"] and hashed() != before

@@ -46,6 +46,13 @@ def test_an_unreasonable_correlation_id_is_not_trusted(server, bad):
     assert echoed and re.fullmatch(r"[\x21-\x7e]{1,128}", echoed)
 
 
+@pytest.mark.parametrize("personal", ["529.982.247-25", "52998224725", "12.ABC.345/01DE-35", "+5551999000001", "lead-maria@example.com"])
+def test_a_correlation_id_that_is_a_persons_is_not_taken(server, personal):
+    answer = server.anonymous().get("/nothing", headers={"X-Correlation-Id": personal})
+    assert personal not in answer.headers["X-Correlation-Id"] + answer.body.decode()
+    assert uuid.UUID(answer.headers["X-Correlation-Id"])
+
+
 def test_traceparent_is_continued_with_a_span_of_our_own(server):
     trace, span = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
     answer = server.anonymous().get("/healthz", headers={"traceparent": f"00-{trace}-{span}-01"})
@@ -410,7 +417,7 @@ def test_the_audit_has_the_caller_behind_a_proxy(make_server):
     made = server.anonymous(address="127.77.1.2").post("/admin/clients", {"name": "Behind"}, headers={
         "X-Admin-Key": ADMIN_KEY, "X-Forwarded-For": "198.51.100.7"})
     assert made.status == 201
-    assert server.backend.query("SELECT Ip FROM AuditLog")[0][0] == "198.51.100.7"
+    assert server.backend.query("SELECT Ip FROM AuditLog WHERE Action = 'ClientCreated'")[0][0] == "198.51.100.7"
 
 
 def test_what_a_proxy_passes_on_is_not_loopback(make_server):

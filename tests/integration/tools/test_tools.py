@@ -29,13 +29,13 @@ def run_c(tmp_path, source, *objects):
     return subprocess.run([exe], check=True, capture_output=True).stdout
 
 
-def embed_sql(tmp_path, text, path="room/x.sql"):
+def embed_sql(tmp_path, text, path="room/x.sql", how=("--plain",)):
     source = tmp_path / "src" / path
     source.parent.mkdir(parents=True, exist_ok=True)
     source.write_text(text, encoding="utf-8")
     out = tmp_path / "gen" / path
     out.parent.mkdir(parents=True, exist_ok=True)
-    return tool("embed_sql.py", f"src/{path}", f"{out}.c", f"{out}.h", cwd=tmp_path)
+    return tool("embed_sql.py", *how, f"src/{path}", f"{out}.c", f"{out}.h", cwd=tmp_path)
 
 
 PRINT = """
@@ -79,6 +79,21 @@ def rendered(tmp_path, text):
     return {k: tuple(v) for k, v in queries.items()}
 
 
+def test_packed_texts_stand_in_the_order_of_the_names(tmp_path):
+    done = embed_sql(tmp_path, "-- name: b\nSELECT :x;\n-- many: postgres\nSELECT n.x, n.Nth FROM UNNEST(CAST(:x AS INT[])) "
+                                  "WITH ORDINALITY AS n (x, Nth);\n-- name: a\nSELECT 'ç';\n", how=())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "SELECT" not in (tmp_path / "gen/room/x.sql.c").read_text(encoding="utf-8")
+    assert tool("embed_sql.py", "--all", tmp_path / "gen/all.c", "src/room/x.sql", cwd=tmp_path).returncode == 0
+    made = (tmp_path / "gen/all.c").read_text(encoding="utf-8")
+    assert made.index("&df_q_a") < made.index("&df_q_b")
+    packs = {name: gzip.decompress(bytes(map(int, re.findall(r"\d+", body)))).decode()
+             for name, body in re.findall(r"char (texts_\w+)\[\] = \{([^}]*)\}", made)}
+    assert packs == {"texts_sqlite": "SELECT 'ç'\0SELECT ?1\0", "texts_postgres": "SELECT 'ç'\0SELECT $1\0",
+                     "texts_sqlserver": "SELECT 'ç'\0SELECT ?\0",
+                     "texts_many": "\0SELECT n.x, n.Nth FROM UNNEST(CAST($1 AS INT[])) WITH ORDINALITY AS n (x, Nth)\0"}
+
+
 def test_sql_each_is_written_for_each_dialect(tmp_path):
     found = rendered(tmp_path, """-- name: a
 SELECT x FROM t WHERE y = :y AND id IN EACH_INT(:ids);
@@ -91,7 +106,6 @@ DELETE FROM t WHERE id IN
         "SELECT x FROM t WHERE y = $1 AND id = ANY(CAST(translate($2, '[]\"', '{}') AS BIGINT[]))",
         "SELECT x FROM t WHERE y = ? AND id IN (SELECT CAST(value AS BIGINT) FROM OPENJSON(CAST(? AS NVARCHAR(MAX)))) <- 0,1")
     assert "AS UUID[]" in found["b"][2] and "AS UNIQUEIDENTIFIER" in found["b"][3]
-
 
 
 def test_parameters_are_numbered_by_first_appearance_and_may_repeat(tmp_path):

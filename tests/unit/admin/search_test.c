@@ -51,8 +51,9 @@ static void plan_of(const struct df_query *q, struct df_query *explain, char *sq
 
     assert_true((size_t)snprintf(sql, size, "EXPLAIN %s %s",
                                  dialect == DF_SQLITE ? "QUERY PLAN" : "",
-                                 q->text[dialect].sql) < size);
+                                 df_query_sql(q, dialect)) < size);
     *explain = *q;
+    explain->is_packed = false;
     explain->column_count = 0; /* the plan has its own */
     explain->text[dialect].sql = sql;
     assert_ok(

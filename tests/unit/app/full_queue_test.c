@@ -16,6 +16,7 @@
  */
 
 #define ADMIN_KEY "an-admin-key-of-more-than-24"
+#define WAITS     "the store is closed" /* of a thread that waits for it */
 #define BUSY      "Too many requests are waiting for the database."
 #define UUID      "018f3a50-1111-7abc-8def-001122334455"
 #define JSON      "Content-Type: application/json\r\n"
@@ -29,6 +30,7 @@ static const struct {
     const char *headers;
     const char *body;
     const char *status; /* NULL: 503 */
+    const char *words;  /* of the 503; NULL: BUSY */
 } rows[] = {
     {"GET /healthz", .status = "200"},
     {"GET /metrics", .status = "200"},
@@ -37,7 +39,12 @@ static const struct {
     {"GET /console/{file}", .status = "404"},
     {"GET /whoami", .status = "200"},
     {"GET /admin/circuit-breakers", .status = "200"},
+    {"POST /admin/circuit-breakers/{name}/reset", .status = "404"},
     {"GET /admin/relays", .status = "200"},
+    {"POST /admin/keys/rotate", .words = WAITS},
+    {"POST /admin/purge", .headers = JSON, .body = "{\"batchId\":\"" UUID "\"}", .words = WAITS},
+    {"POST /admin/subjects/find", .headers = JSON, .body = "{\"email\":\"a@example.com\"}"},
+    {"GET /admin/subjects", .query = "?email=a@example.com"},
     {"POST /admin/clients", .headers = JSON, .body = "{\"name\":\"another\"}"},
     {"PATCH /admin/clients/{clientId}", .headers = JSON, .body = "{\"status\":\"Active\"}"},
     {"PUT /admin/clients/{clientId}/policy", .headers = JSON, .body = "{}"},
@@ -72,6 +79,8 @@ static const struct {
     {"POST /admin/webhook-failures/replay", .query = "?since=2026-01-01T00:00:00Z"},
     {"POST /admin/outbox/{channel}/retry", .headers = JSON, .body = "{}"},
     {"POST /admin/outbox/retry", .headers = JSON, .body = "{\"all\":true}"},
+    {"POST /admin/outbox/{channel}/dismiss", .headers = JSON, .body = "{}"},
+    {"POST /admin/outbox/dismiss", .headers = JSON, .body = "{\"all\":true}"},
     {"POST /admin/outbox/{channel}/pause", .headers = JSON, .body = "{}"},
     {"POST /admin/outbox/{channel}/resume", .headers = JSON, .body = "{}"},
     {"GET /admin/search", .query = "?q=ab"},
@@ -155,7 +164,8 @@ static int stop(void **state)
 
 static void fill_in(const char *pattern, char *out, size_t size)
 {
-    bool of_client = strncmp(pattern, "/clients/", 9) == 0;
+    bool has_uuid =
+        strncmp(pattern, "/clients/", 9) == 0 || strncmp(pattern, "/admin/purge/", 13) == 0;
     const struct {
         const char *name;
         const char *value;
@@ -166,7 +176,7 @@ static void fill_in(const char *pattern, char *out, size_t size)
         {"{name}", "down"},
         {"{path...}", "a/b"},
         {"{file}", "nothing"},
-        {"{id}", of_client ? UUID : "1"},
+        {"{id}", has_uuid ? UUID : "1"},
     };
     size_t len = 0;
 
@@ -186,12 +196,12 @@ static void fill_in(const char *pattern, char *out, size_t size)
 }
 
 /* The answer of a call that would have been kept for later is the integration's own. */
-static void assert_busy(const char *method, const char *path, const char *answer)
+static void assert_busy(const char *method, const char *path, const char *words, const char *answer)
 {
     bool integration = strncmp(path, "/integrations/", 14) == 0;
-    const char *words = integration ? "Retry-After: " : strcmp(method, "HEAD") == 0 ? "" : BUSY;
 
-    peer_assert(answer, "503", words);
+    if (integration || strcmp(method, "HEAD") != 0)
+        peer_assert(answer, "503", integration ? "Retry-After: " : words ? words : BUSY);
     peer_assert(answer, "503", "\r\nRetry-After: ");
 }
 
@@ -218,7 +228,7 @@ static void ask_route(const char *route)
         if (known && rows[r].status)
             peer_assert(answer, rows[r].status, "");
         else
-            assert_busy(method, path, answer);
+            assert_busy(method, path, known ? rows[r].words : NULL, answer);
     }
 }
 

@@ -123,6 +123,39 @@ static void numbers_are_whole_where_they_can_be(void **state)
     }
 }
 
+static void people_are_masked(void **state)
+{
+    struct df_log_ctx ctx = {.count = 0};
+    char longer[3000], expected[3200];
+    struct df_log_field fields[] = {
+        DF_F("peer", DF_STR("answered: {\"phone\":\"+5511912345678\"}")),
+        DF_F("id", DF_STR("11912345-1191-4123-8123-119123456789")),
+        DF_FI("bytes", 11912345678),
+    };
+    (void)state;
+
+    df_log_ctx_set(&ctx, "actor", DF_STR("maria@example.com"));
+    df_log_ctx_use(&ctx);
+    capture();
+    df_log_write(DF_LOG_INFO, "E", fields, LEN(fields), "no %s", "123.456.789-09");
+    assert_string_equal(captured_lines(), HEAD
+                        "\"info\",\"event\":\"E\",\"message\":\"no "
+                        "***.***.***-09\",\"actor\":\"m****@*******.com\","
+                        "\"peer\":\"answered: {\\\"phone\\\":\\\"+***********78\\\"}\","
+                        "\"id\":\"11912345-1191-4123-8123-119123456789\",\"bytes\":11912345678}\n");
+    df_log_ctx_use(NULL);
+
+    /* A number at the place where a long message is cut. */
+    memset(longer, '-', sizeof(longer));
+    memcpy(longer + 2040, "12345678909", 11);
+    longer[2100] = '\0';
+    capture();
+    df_log_info("E", "%s", longer);
+    snprintf(expected, sizeof(expected),
+             HEAD "\"info\",\"event\":\"E\",\"message\":\"%.2040s*****" ELLIPSIS "\"}\n", longer);
+    assert_string_equal(captured_lines(), expected);
+}
+
 static void text_is_escaped(void **state)
 {
     static const struct {
@@ -491,6 +524,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_line_is_an_object_with_its_members_in_order, use_json),
         cmocka_unit_test_setup(numbers_are_whole_where_they_can_be, use_json),
+        cmocka_unit_test_setup(people_are_masked, use_json),
         cmocka_unit_test_setup(text_is_escaped, use_json),
         cmocka_unit_test_setup(any_bytes_give_one_valid_line, use_json),
         cmocka_unit_test_setup(a_long_message_is_cut_between_characters, use_json),

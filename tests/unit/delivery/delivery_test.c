@@ -803,84 +803,6 @@ static void what_is_too_large_is_not_sent(void **state)
     assert_int_equal(testdb_int(db, &history_count), 0);
 }
 
-/* --- old attempts ----------------------------------------------------------------------------- */
-
-static void add_attempts(size_t count, int64_t age_ms)
-{
-    struct df_p_delivery_attempt_insert *rows = df_calloc(count, sizeof(*rows));
-
-    for (size_t i = 0; i < count; i++)
-        rows[i] = (struct df_p_delivery_attempt_insert){
-            .channel = df_text(DF_STR("webhooks")),
-            .row_key = df_text(DF_STR("r")),
-            .attempt = df_int(1),
-            .attempted_at = df_time(df_wall_ms(&ahead) - age_ms),
-            .outcome = df_text(DF_STR("Sent")),
-            .http_status = df_int(200),
-            .duration_ms = df_int(7),
-            .answer = df_text(DF_STR("ok")),
-            .error = df_null(DF_TEXT),
-            .counted = df_int(1),
-        };
-    assert_ok(df_db_begin(db, true, &err), &err);
-    assert_ok(df_db_exec_many(db, DF_MANY(delivery_attempt_insert, rows), count, NULL, NULL, NULL,
-                              NULL, &err),
-              &err);
-    assert_ok(df_db_commit(db, &err), &err);
-    free(rows);
-}
-
-/* All of them, however many were written meanwhile, and past those from a clock that was wrong. */
-static void old_attempts_are_removed_until_none_is_left(void **state)
-{
-    (void)state;
-    enum { OLD = 20000, YOUNG = 700 };
-    const int64_t day_ms = 24 * HOURS;
-
-    add_attempts(600, -400 * day_ms);
-    add_attempts(OLD, 31 * day_ms);
-    add_attempts(YOUNG, 29 * day_ms);
-    start_engine(&quick);
-    await(&history_count, YOUNG);
-    ahead_ms += 2 * day_ms;
-    await_with_time(&history_count, 0);
-}
-
-/* A step reads as many rows as it removes, not the table. */
-static void a_step_of_it_goes_by_the_index(void **state)
-{
-    (void)state;
-    static struct df_query explain;
-    static char text[1024];
-    const struct df_query *q = &df_q_delivery_attempt_prune;
-    struct df_result *r = NULL;
-    bool by_key = false;
-
-    if (dialect == DF_SQLSERVER)
-        skip();
-    add_attempts(20000, 1);
-    if (dialect == DF_POSTGRES)
-        testdb_script(db, "ANALYZE DeliveryAttempts;");
-    (void)snprintf(text, sizeof(text), "EXPLAIN %s %s", dialect == DF_SQLITE ? "QUERY PLAN" : "",
-                   q->text[dialect].sql);
-    explain = *q;
-    explain.name = "explain_prune";
-    explain.text[dialect].sql = text;
-    struct df_value now = df_time(df_wall_ms(&ahead));
-    assert_ok(
-        df_db_query(db, DF_ANY(&explain, {"limit", df_int(500)}, {"before", now}, {"future", now}),
-                    &r, &err),
-        &err);
-    while (df_result_step(r, &err) == DF_ROW) {
-        const char *line = df_arena_cstr(&arena, df_col_text(r, dialect == DF_SQLITE ? 3 : 0));
-        by_key = by_key || strstr(line, "USING INTEGER PRIMARY KEY") ||
-                 strstr(line, "pk_deliveryattempts on deliveryattempts");
-        assert_null(strstr(line, "Seq Scan"));
-    }
-    df_result_free(r);
-    assert_true(by_key);
-}
-
 struct names {
     size_t count;
     int64_t calls;
@@ -967,8 +889,6 @@ int main(void)
         ON_EACH(a_clock_set_back_while_it_runs_keeps_nothing_waiting),
         ON_EACH(no_more_is_claimed_than_there_is_memory_for),
         ON_EACH(what_is_too_large_is_not_sent),
-        ON_EACH(old_attempts_are_removed_until_none_is_left),
-        ON_EACH(a_step_of_it_goes_by_the_index),
         ON_EACH(a_target_and_its_host_have_one_breaker_each_however_they_are_written),
         ON_EACH(the_outcome_of_a_return_stands_in_its_ticket),
     };

@@ -759,8 +759,9 @@ static void explain(const struct subject *s, const struct df_query *q, struct pl
 
     (void)snprintf(made[n].name, sizeof(made[n].name), "explain_%s", q->name);
     (void)snprintf(made[n].text, sizeof(made[n].text), "EXPLAIN %s %s",
-                   dialect == DF_SQLITE ? "QUERY PLAN" : "", q->text[dialect].sql);
+                   dialect == DF_SQLITE ? "QUERY PLAN" : "", df_query_sql(q, dialect));
     made[n].q = *q;
+    made[n].q.is_packed = false;
     made[n].q.name = made[n].name;
     made[n].q.column_count = 0;
     made[n].q.text[dialect].sql = made[n].text;

@@ -8,12 +8,14 @@
 
 #include "base/buf.h"
 #include "files/crypt.h"
+#include "keys_from.h"
 
 #include <stdlib.h>
 
 #define LEN(a)  (sizeof(a) / sizeof((a)[0]))
 #define SEGMENT ((size_t)DF_CRYPT_SEGMENT_BYTES)
 #define STORED  (SEGMENT + DF_CRYPT_EXTRA_BYTES)
+#define MIB     ((size_t)1 << 20)
 #define HEADER  ((size_t)DF_CRYPT_HEADER_BYTES)
 
 static const char key_text[] = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
@@ -60,7 +62,9 @@ static struct df_buf encrypt(size_t size, size_t piece, const struct df_secret *
     for (size_t i = 0; i < size; i++)
         text[i] = plain_byte(i);
     df_buf_init(&out, (size_t)16 << 20);
-    assert_int_equal(df_crypt_writer_new(with, (struct df_crypt_sink){put, &out}, &w, NULL), DF_OK);
+    const struct df_crypt_keys keys = {.given = with};
+    assert_int_equal(df_crypt_writer_new(&keys, (struct df_crypt_sink){put, &out}, &w, NULL),
+                     DF_OK);
     for (size_t at = 0; at < size; at += piece)
         assert_int_equal(df_crypt_write(w, text + at, size - at < piece ? size - at : piece, NULL),
                          DF_OK);
@@ -87,9 +91,9 @@ static enum df_code open_buf(struct df_buf *b, const struct df_secret *with,
                              struct df_crypt_reader **ret, struct df_err *err)
 {
     struct df_bytes raw = {.read_at = read_buf, .arg = b, .size = b->len};
-    const struct df_secret *keys[] = {NULL, with};
+    const struct df_crypt_keys keys = {.old = with};
 
-    return df_crypt_open(&raw, keys, LEN(keys), ret, err);
+    return df_crypt_open(&raw, &keys, ret, err);
 }
 
 /* Opens and reads all of it; DF_OK and what was written, or an error. */
@@ -305,6 +309,55 @@ static void test_another_key_is_named_as_the_reason(void **state)
     df_buf_release(&b);
 }
 
+static void test_the_header_names_the_data_key(void **state)
+{
+    struct df_keys *ring = df_keys_from(df_clock_real(), (const unsigned char[DF_KEY_BYTES]){1});
+    struct df_crypt_keys keys = {.ring = ring};
+    const struct df_crypt_keys storage_key = {.given = key, .ring = ring};
+    struct df_buf out, given = encrypt(10, 10, key);
+    struct df_crypt_writer *w;
+    struct df_crypt_reader *r;
+    struct df_err err = DF_ERR_INIT;
+    (void)state;
+
+    df_keys_add(ring, 513, (const unsigned char[DF_KEY_BYTES]){2});
+    df_keys_use(ring, 513);
+    df_buf_init(&out, MIB);
+    assert_int_equal(df_crypt_writer_new(&keys, (struct df_crypt_sink){put, &out}, &w, NULL),
+                     DF_OK);
+    assert_int_equal(df_crypt_write(w, "text", 4, NULL), DF_OK);
+    assert_int_equal(df_crypt_end(w, NULL), DF_OK);
+    df_crypt_writer_free(w);
+    assert_memory_equal(out.ptr + 24, "DK\0\0\1\2\0\0", 8);
+    assert_int_equal(df_crypt_data_key(df_buf_str(&out)), 513);
+    assert_int_equal(df_crypt_data_key(df_str_n(out.ptr, HEADER - 1)), 0);
+    assert_int_equal(df_crypt_data_key(df_buf_str(&given)), 0);
+    assert_int_equal(df_crypt_data_key(DF_STR("a plain file that is longer than a header")), 0);
+
+    struct df_bytes raw = {.read_at = read_buf, .arg = &out, .size = out.len};
+    assert_int_equal(df_crypt_open(&raw, &keys, &r, &err), DF_OK);
+    assert_int_equal(df_crypt_bytes(r).size, 4);
+    df_crypt_reader_free(r);
+    /* Whether a file is as a new one would be. */
+    assert_true(df_crypt_is_current(&keys, df_buf_str(&out)));
+    assert_false(df_crypt_is_current(&keys, df_buf_str(&given)));
+    assert_false(df_crypt_is_current(&keys, DF_STR("a plain one")));
+    assert_false(df_crypt_is_current(&storage_key, df_buf_str(&out)));
+    assert_true(df_crypt_is_current(&storage_key, df_buf_str(&given)));
+    assert_true(df_crypt_is_current(&(struct df_crypt_keys){0}, DF_STR("a plain one")));
+    df_keys_use(ring, 1);
+    assert_false(df_crypt_is_current(&keys, df_buf_str(&out)));
+
+    out.ptr[29] = 3; /* of the data key's id */
+    assert_int_equal(df_crypt_open(&raw, &keys, &r, &err), DF_E_CONFIG);
+    assert_non_null(strstr(err.detail, "data key 769"));
+    keys.ring = NULL;
+    assert_int_equal(df_crypt_open(&raw, &keys, &r, &err), DF_E_CONFIG);
+    df_buf_release(&out);
+    df_buf_release(&given);
+    df_keys_free(ring);
+}
+
 static void test_keys_are_hexadecimal_or_base64(void **state)
 {
     static const struct {
@@ -346,6 +399,7 @@ int main(void)
         cmocka_unit_test(test_a_lengthened_file_is_noticed_at_once),
         cmocka_unit_test(test_moved_segments_are_noticed),
         cmocka_unit_test(test_another_key_is_named_as_the_reason),
+        cmocka_unit_test(test_the_header_names_the_data_key),
         cmocka_unit_test(test_keys_are_hexadecimal_or_base64),
     };
     return cmocka_run_group_tests(tests, make_keys, free_keys);

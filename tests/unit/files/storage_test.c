@@ -7,6 +7,8 @@
 #include <cmocka.h>
 
 #include "files/storage.h"
+#include "keys/keys.h"
+#include "keys_from.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +16,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -103,7 +106,7 @@ static void store(struct df_storage *st, const struct df_uuid *batch, const char
     struct df_err err = DF_ERR_INIT;
     uint64_t size;
 
-    if (df_storage_create(st, batch, &w, &err) != DF_OK)
+    if (df_storage_create(st, batch, -1, &w, &err) != DF_OK)
         fail_msg("%s", err.detail);
     /* In two pieces, one of them perhaps empty. */
     size_t half = text.len / 2;
@@ -254,6 +257,117 @@ static void test_keys_change_while_files_wait(void **state)
     df_storage_free(st);
 }
 
+/* --- files are encrypted anew --- */
+
+static struct df_storage *storage_on(struct df_keys *ring, const struct df_secret *with,
+                                     const struct df_secret *old)
+{
+    struct df_storage_options opt = {
+        .data_dir = dir, .settings.key = with, .settings.old_key = old, .keys = ring};
+    struct df_err err = DF_ERR_INIT;
+    struct df_storage *st;
+
+    if (df_storage_new(&opt, &st, &err) != DF_OK)
+        fail_msg("%s", err.detail);
+    return st;
+}
+
+static struct df_rekeyed rekey(struct df_storage *st, const struct df_uuid *batch, bool look_only)
+{
+    struct df_rekeyed found = {0};
+    struct df_err err = DF_ERR_INIT;
+
+    if (df_storage_rekey(st, batch, look_only, &found, &err) != DF_OK)
+        fail_msg("%s", err.detail);
+    return found;
+}
+
+static void test_files_come_under_the_current_key(void **state)
+{
+    struct df_keys *ring = df_keys_from(df_clock_real(), (const unsigned char[DF_KEY_BYTES]){1});
+    struct df_uuid plain = fresh_batch(), given = fresh_batch(), first = fresh_batch();
+    size_t big = ((size_t)9 << 20) + 5; /* more than is copied without a pause */
+    char *text = calloc(1, big), sum[DF_CHECKSUM_LEN + 1];
+    struct df_stored *reading;
+    size_t n;
+    (void)state;
+
+    struct df_storage *st = storage(NULL);
+    store(st, &plain, "a b.csv", DF_STR("plain"), sum);
+    df_storage_free(st);
+    st = storage(key);
+    store(st, &given, "a", DF_STR("under a storage key"), sum);
+    df_storage_free(st);
+    st = storage_on(ring, NULL, key);
+    store(st, &first, "a", df_str_n(text, big), sum);
+    assert_true(rekey(st, &first, false).current);
+
+    df_keys_add(ring, 2, (const unsigned char[DF_KEY_BYTES]){2});
+    df_keys_use(ring, 2);
+    struct df_rekeyed seen = rekey(st, &first, true);
+    assert_true(!seen.current && !seen.changed && seen.data_key == 1);
+    assert_int_equal(rekey(st, &plain, true).data_key, 0);
+
+    /* Whoever reads the old file goes on. A successor that a crash left is no hindrance. */
+    assert_int_equal(df_storage_open(st, &first, DF_STR("a"), &reading, NULL), DF_OK);
+    assert_int_equal(close(open(at(&first, "/original/.rekey"), O_CREAT | O_WRONLY, 0600)), 0);
+    const struct df_uuid all[] = {plain, given, first};
+    for (size_t i = 0; i < LEN(all); i++) {
+        assert_true(rekey(st, &all[i], false).changed);
+        seen = rekey(st, &all[i], false);
+        assert_true(seen.current && !seen.changed && seen.data_key == 2);
+        assert_false(exists(at(&all[i], "/original/.rekey")));
+    }
+    const struct df_bytes *old = df_stored_bytes(reading);
+    assert_int_equal(old->read_at(old->arg, big - 10, sum, 10, &n, NULL), DF_OK);
+    assert_int_equal(n, 10);
+    df_stored_close(reading);
+    expect_content(st, &plain, "a b.csv", DF_STR("plain"));
+    expect_content(st, &given, "a", DF_STR("under a storage key"));
+    expect_content(st, &first, "a", df_str_n(text, big));
+    df_storage_free(st);
+
+    /* With a storage key, files come under that. */
+    st = storage_on(ring, new_key, NULL);
+    assert_true(rekey(st, &plain, false).changed);
+    df_storage_free(st);
+    st = storage(new_key);
+    expect_content(st, &plain, "a b.csv", DF_STR("plain"));
+    df_storage_free(st);
+    df_keys_free(ring);
+    free(text);
+}
+
+static void test_what_cannot_be_encrypted_anew_stays(void **state)
+{
+    struct df_keys *ring = df_keys_from(df_clock_real(), (const unsigned char[DF_KEY_BYTES]){1});
+    struct df_uuid nowhere = fresh_batch(), lost = fresh_batch(), busy = fresh_batch();
+    char sum[DF_CHECKSUM_LEN + 1];
+    struct df_rekeyed found;
+    struct df_err err = DF_ERR_INIT;
+    (void)state;
+
+    struct df_storage *st = storage(key);
+    store(st, &lost, "a", DF_STR("under a key that is gone"), sum);
+    store(st, &busy, "a", DF_STR("another process is at it"), sum);
+    df_storage_free(st);
+
+    st = storage_on(ring, NULL, NULL);
+    assert_int_equal(df_storage_rekey(st, &nowhere, false, &found, &err), DF_E_NOT_FOUND);
+    assert_int_equal(df_storage_rekey(st, &lost, false, &found, &err), DF_E_CONFIG);
+    assert_false(exists(at(&lost, "/original/.rekey")));
+    int held = open(at(&busy, "/original"), O_RDONLY | O_DIRECTORY);
+    assert_int_equal(flock(held, LOCK_EX), 0);
+    assert_int_equal(df_storage_rekey(st, &busy, false, &found, &err), DF_E_BUSY);
+    (void)close(held);
+    df_storage_cancel(st);
+    df_storage_free(st);
+    st = storage(key);
+    expect_content(st, &lost, "a", DF_STR("under a key that is gone"));
+    df_storage_free(st);
+    df_keys_free(ring);
+}
+
 static void test_a_plain_upload_cannot_pose_as_an_encrypted_one(void **state)
 {
     static const char head[] = "DFE1\0\1\0\0 and more";
@@ -264,7 +378,7 @@ static void test_a_plain_upload_cannot_pose_as_an_encrypted_one(void **state)
         struct df_uuid batch = fresh_batch();
         struct df_storage_writer *w;
         enum df_code code = DF_OK;
-        assert_int_equal(df_storage_create(st, &batch, &w, NULL), DF_OK);
+        assert_int_equal(df_storage_create(st, &batch, -1, &w, NULL), DF_OK);
         for (size_t i = 0; i < sizeof(head) && code == DF_OK; i += piece)
             code = df_storage_write(w, head + i,
                                     i + piece < sizeof(head) ? piece : sizeof(head) - i, NULL);
@@ -288,8 +402,8 @@ static void test_a_second_upload_of_a_batch_is_refused(void **state)
     struct df_storage_writer *w, *again;
     (void)state;
 
-    assert_int_equal(df_storage_create(st, &batch, &w, NULL), DF_OK);
-    assert_int_equal(df_storage_create(st, &batch, &again, NULL), DF_E_CONFLICT);
+    assert_int_equal(df_storage_create(st, &batch, -1, &w, NULL), DF_OK);
+    assert_int_equal(df_storage_create(st, &batch, -1, &again, NULL), DF_E_CONFLICT);
     df_storage_abort(w);
     assert_false(exists(at(&batch, "")));
     df_storage_abort(NULL);
@@ -433,7 +547,7 @@ static void test_links_are_not_followed(void **state)
     assert_int_not_equal(try_open(st, &batch, "a", NULL), DF_OK);
     /* Its directories. */
     assert_int_equal(symlink(outside, at(&linked, "")), 0);
-    assert_int_equal(df_storage_create(st, &linked, &w, NULL), DF_E_CONFLICT);
+    assert_int_equal(df_storage_create(st, &linked, -1, &w, NULL), DF_E_CONFLICT);
     assert_int_not_equal(try_open(st, &linked, "kept", NULL), DF_OK);
     assert_int_equal(mkdir(at(&inner, ""), 0700), 0);
     assert_int_equal(symlink(outside, at(&inner, "/original")), 0);
@@ -495,7 +609,7 @@ static void test_directories_are_listed_with_age_and_state(void **state)
     (void)state;
 
     store(st, &whole, "a", DF_STR("abc"), sum);
-    assert_int_equal(df_storage_create(st, &going, &w, NULL), DF_OK);
+    assert_int_equal(df_storage_create(st, &going, -1, &w, NULL), DF_OK);
     store(st, &old, "a", DF_STR("abcdef"), sum);
     assert_int_equal(utimensat(AT_FDCWD, at(&old, "/original/a"), then, 0), 0);
     assert_int_equal(utimensat(AT_FDCWD, at(&old, "/original"), then, 0), 0);
@@ -569,11 +683,11 @@ static void test_local_scheduled_files_stay_where_they_are(void **state)
     assert_int_equal(df_storage_put_scheduled(st, &batch, DF_STR("a"), location, &err), DF_OK);
     assert_string_equal(location, at(&batch, ""));
     assert_int_equal(df_storage_drop_local(st, &batch, location, &err), DF_OK);
-    assert_int_equal(df_storage_fetch_scheduled(st, &batch, DF_STR("a"), location, &err), DF_OK);
+    assert_int_equal(df_storage_fetch(st, &batch, DF_STR("a"), location, NULL, &err), DF_OK);
     expect_content(st, &batch, "a", DF_STR("abc"));
-    assert_int_equal(df_storage_fetch_scheduled(st, &other, DF_STR("a"), location, &err),
+    assert_int_equal(df_storage_fetch(st, &other, DF_STR("a"), location, NULL, &err),
                      DF_E_NOT_FOUND);
-    assert_int_equal(df_storage_fetch_scheduled(st, &other, DF_STR("a"), "s3://b/p/x", &err),
+    assert_int_equal(df_storage_fetch(st, &other, DF_STR("a"), "s3://b/p/x", NULL, &err),
                      DF_E_CONFIG);
     assert_int_equal(df_storage_remove(st, &batch, location, &err), DF_OK);
     assert_false(exists(at(&batch, "")));
@@ -715,7 +829,7 @@ static void test_a_failed_write_leaves_nothing(void **state)
         limit = before;
         limit.rlim_cur = 50000;
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-        assert_int_equal(df_storage_create(st, &batch, &w, NULL), DF_OK);
+        assert_int_equal(df_storage_create(st, &batch, -1, &w, NULL), DF_OK);
         /* Once when it is written, once when what is left is flushed. */
         code = df_storage_write(w, text, i == 0 ? (size_t)1 << 20 : 60000, NULL);
         if (i == 0)
@@ -740,6 +854,8 @@ int main(void)
         TEST(test_files_are_for_the_server_alone),
         TEST(test_the_disk_never_sees_plain_text_when_there_is_a_key),
         TEST(test_keys_change_while_files_wait),
+        TEST(test_files_come_under_the_current_key),
+        TEST(test_what_cannot_be_encrypted_anew_stays),
         TEST(test_a_plain_upload_cannot_pose_as_an_encrypted_one),
         TEST(test_a_second_upload_of_a_batch_is_refused),
         TEST(test_an_unknown_batch_has_no_file),

@@ -10,6 +10,7 @@
 #include "fake_clock.h"
 #include "imports/batch.h"
 #include "imports/imports.h"
+#include "imports/process/process.sql.h"
 #include "imports/process/process_private.h"
 #include "net/http.h"
 #include "store/schema.h"
@@ -38,6 +39,7 @@ static struct df_store *store;
 static struct df_storage *storage;
 static struct df_outbound outbound;
 static struct df_imports *imports;
+static struct df_locks *locks;
 static struct df_instance *instance;
 static struct df_client client;
 static struct df_err err;
@@ -104,6 +106,13 @@ static int start(void **state)
                                &clock_.base, &err),
               &err);
     instance = df_instance_hold(test.dir, df_clock_real());
+    assert_ok(df_locks_open(&(struct df_locks_options){.settings.lease_ms = 30000,
+                                                       .store = store,
+                                                       .clock = &clock_.base,
+                                                       .instance = instance,
+                                                       .acquires = true},
+                            &locks, &err),
+              &err);
     imports = df_imports_new(&(struct df_imports_options){
         .store = store,
         .storage = storage,
@@ -111,6 +120,7 @@ static int start(void **state)
         .clock = &clock_.base,
         .data_dir = test.dir,
         .instance = instance,
+        .locks = locks,
         .give_up_ms = INT64_C(72) * 3600 * 1000,
         .settings = {.url = omniflow_url,
                      .mode = concurrent ? DF_IMPORTS_CONCURRENT : DF_IMPORTS_EXCLUSIVE,
@@ -135,6 +145,7 @@ static int stop(void **state)
     df_imports_stop(imports, 10000);
     df_outbound_stop(&outbound);
     df_imports_end(imports);
+    df_locks_free(locks);
     df_store_close(store);
     df_imports_free(imports);
     df_instance_drop(instance);
@@ -210,20 +221,24 @@ static void expect_soon(const struct df_uuid *id, enum df_batch_status want)
     assert_int_equal(status(id), want);
 }
 
-TESTDB_QUERY(token, 0, "SELECT FencingToken FROM BatchLocks WHERE Id = 1",
-             "SELECT FencingToken FROM BatchLocks WHERE Id = 1",
-             "SELECT FencingToken FROM BatchLocks WHERE Id = 1");
+static uint64_t looks(void)
+{
+    df_lock(&imports->lock);
+    uint64_t n = imports->looks;
+    df_unlock(&imports->lock);
+    return n;
+}
 
-/* Every claim takes a token: two more, and one of them was begun and ended meanwhile. */
+/* Two more, and what the first found was tried before the second. */
 static void let_it_look(void)
 {
-    int64_t before = testdb_int(db, &token);
+    uint64_t before = looks();
 
-    for (int i = 0; i < 6000 && testdb_int(db, &token) < before + 2; i++) {
+    for (int i = 0; i < 6000 && looks() < before + 2; i++) {
         df_imports_wake(imports);
         usleep(10000);
     }
-    assert_true(testdb_int(db, &token) >= before + 2);
+    assert_true(looks() >= before + 2);
 }
 
 static void a_file_that_nobody_has_fails_its_batch_after_the_timeout(void **state)
@@ -258,6 +273,31 @@ static void time_in_a_queue_does_not_count(void **state)
     expect_soon(&id, DF_BATCH_FAILED);
 }
 
+/* The same of an owner that holds the lock of the installation, in another process. */
+static void time_behind_the_lock_of_another_does_not_count(void **state)
+{
+    (void)state;
+    struct df_uuid busy = add_batch(DF_BATCH_PROCESSING, OTHER_HOST);
+    testdb_script(db, "UPDATE ImportBatch SET FencingToken = 5, LockToken = 5;"
+                      "INSERT INTO NamedLocks (Name, Owner, LeaseMs, ExpiresAt) VALUES"
+                      " ('exclusive', '6f1c0a7e-0000-4000-8000-00000000000a/0', 30000,"
+                      " '2999-01-01');");
+    struct df_uuid id = add_batch(DF_BATCH_PENDING, "");
+    for (int i = 0; i < 3; i++) {
+        df_fake_clock_advance_ms(&clock_, LOCK_TIMEOUT_MS - 1000);
+        testdb_script(db, "UPDATE NamedLocks SET Renewals = Renewals + 1;");
+        renew(&busy);
+        let_it_look();
+    }
+    assert_int_equal(status(&busy), DF_BATCH_PROCESSING);
+    set_status(&busy, DF_BATCH_COMPLETED);
+    testdb_script(db, "DELETE FROM NamedLocks;");
+    let_it_look();
+    assert_int_equal(status(&id), DF_BATCH_PENDING);
+    df_fake_clock_advance_ms(&clock_, LOCK_TIMEOUT_MS + 1000);
+    expect_soon(&id, DF_BATCH_FAILED);
+}
+
 static void an_owner_that_does_not_renew_is_followed_after_the_timeout(void **state)
 {
     (void)state;
@@ -271,6 +311,30 @@ static void an_owner_that_does_not_renew_is_followed_after_the_timeout(void **st
     assert_int_equal(status(&id), DF_BATCH_PROCESSING);
     df_fake_clock_advance_ms(&clock_, LOCK_TIMEOUT_MS + 1000);
     expect_soon(&id, DF_BATCH_FAILED);
+}
+
+TESTDB_QUERY(forget_tokens, 0, "UPDATE BatchLocks SET FencingToken = 0",
+             "UPDATE BatchLocks SET FencingToken = 0", "UPDATE BatchLocks SET FencingToken = 0");
+
+static int64_t next_token(void)
+{
+    int64_t token = 0;
+    struct df_value now = df_int(df_wall_ms(&clock_.base));
+
+    assert_ok(df_db_query_int(db, DF_Q(claim_begin, .now = now), &token, &err), &err);
+    return token;
+}
+
+/* As after a failover to a standby that lacks the last claims. */
+static void a_token_is_not_given_twice_though_the_database_forgets_it(void **state)
+{
+    (void)state;
+    int64_t given = next_token();
+    assert_true(given >= df_wall_ms(&clock_.base));
+    assert_true(next_token() > given);
+    df_fake_clock_advance_ms(&clock_, 60000);
+    assert_ok(df_db_exec(db, &forget_tokens, DF_NO_PARAMS, NULL, &err), &err);
+    assert_true(next_token() > given + 1);
 }
 
 static void refuse_ack(struct import_batch *b, int64_t chunk, struct df_str ack)
@@ -407,9 +471,12 @@ static void chunks_without_a_row_are_not_taken_for_settled(void **state)
         " {\"PhoneNumber\": \"+5551999000006\"}, {\"PhoneNumber\": \"+5551999000007\"}]";
 
     holding = false;
+    /* At once: the worker's first look may come late. */
+    assert_ok(df_db_begin(db, true, &err), &err);
     struct df_uuid id = add_left_batch(file, 7, 2);
     add_settled_chunk(&id, 3);
     add_settled_chunk(&id, 6);
+    assert_ok(df_db_commit(db, &err), &err);
     expect_soon(&id, DF_BATCH_COMPLETED);
     assert_int_equal(came, 4); /* 1, 4, 5 and 7 */
     assert_int_equal(testdb_int(db, &settled_chunks), 7);
@@ -539,6 +606,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_file_that_nobody_has_fails_its_batch_after_the_timeout,
                                         start, stop),
         cmocka_unit_test_setup_teardown(time_in_a_queue_does_not_count, start, stop),
+        cmocka_unit_test_setup_teardown(a_token_is_not_given_twice_though_the_database_forgets_it,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(time_behind_the_lock_of_another_does_not_count, start,
+                                        stop),
         cmocka_unit_test_setup_teardown(a_clock_that_is_set_gives_no_batch_away,
                                         start_beside_omniflow, stop_beside_omniflow),
         cmocka_unit_test_setup_teardown(chunks_without_a_row_are_not_taken_for_settled,

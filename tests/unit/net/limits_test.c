@@ -553,6 +553,24 @@ static void every_form_of_address_works(void **state)
     df_http_stop(NULL);
 }
 
+static void an_heir_has_the_address_and_refuses_nobody(void **state)
+{
+    (void)state;
+    struct df_http_options opt = defaults();
+    struct df_http_server *elder = start(&opt);
+
+    opt.settings.listen = "192.0.2.1:1"; /* not looked at */
+    opt.elder = elder;
+    struct df_http_server *heir = start(&opt);
+    assert_string_equal(df_http_address(heir), df_http_address(elder));
+    struct peer early = dial(elder);
+    df_http_stop(elder);
+    hang_up(&early);
+    for (int i = 0; i < 20; i++)
+        assert_pong(heir);
+    df_http_stop(heir);
+}
+
 static void a_bad_route_is_a_start_error(void **state)
 {
     (void)state;
@@ -817,6 +835,7 @@ int main(void)
         cmocka_unit_test(stopping_answers_what_nobody_resumes),
         cmocka_unit_test(a_bad_address_is_explained),
         cmocka_unit_test(every_form_of_address_works),
+        cmocka_unit_test(an_heir_has_the_address_and_refuses_nobody),
         cmocka_unit_test(a_bad_route_is_a_start_error),
         cmocka_unit_test(tls_works_from_1_2_on),
         cmocka_unit_test(requests_are_counted_by_route_and_status),

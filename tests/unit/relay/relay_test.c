@@ -465,6 +465,35 @@ static void check_next_attempt_is_waited_for(enum df_dialect d)
     fixture_release(&f);
 }
 
+static _Atomic int refusals;
+
+static enum df_dispatch_outcome refuse_some_more(const struct df_event *e)
+{
+    (void)e;
+    return refusals-- > 0 ? DF_DISPATCH_RETRY : DF_DISPATCHED;
+}
+
+static void check_who_is_woken_need_not_poll(enum df_dialect d)
+{
+    struct fixture f;
+
+    fixture_init(&f, d, full_table(d));
+    f.s.poll_ms = 86400000;
+    sink_reset(refuse_some_more);
+    refusals = 2;
+    struct df_relay *r = start(&f);
+    for (int i = 1; i <= 3; i++) {
+        add_event(&f, i, "a1");
+        df_relay_wake(r);
+        df_relay_flush(r, WAIT_MS);
+        assert_true(sent_count() >= (size_t)i);
+        wait_for(f.db, &count_processed,
+                 i); /* the first one fails: nobody wakes it when it is due */
+    }
+    end(r);
+    fixture_release(&f);
+}
+
 /* Only the six columns of the source, with other names, and retries that wait in memory. */
 static void check_a_small_table_will_do(enum df_dialect d)
 {
@@ -1025,6 +1054,7 @@ ON_EACH(a_call_is_heard_once)
 ON_EACH(poisoned_events_end_as_failed)
 ON_EACH(a_refused_event_fails_at_once)
 ON_EACH(next_attempt_is_waited_for)
+ON_EACH(who_is_woken_need_not_poll)
 ON_EACH(a_small_table_will_do)
 ON_EACH(order_by_one)
 ON_EACH(order_by_four)
@@ -1052,6 +1082,7 @@ int main(void)
         cmocka_unit_test(test_poisoned_events_end_as_failed),
         cmocka_unit_test(test_a_refused_event_fails_at_once),
         cmocka_unit_test(test_next_attempt_is_waited_for),
+        cmocka_unit_test(test_who_is_woken_need_not_poll),
         cmocka_unit_test(test_a_small_table_will_do),
         cmocka_unit_test(test_order_by_one),
         cmocka_unit_test(test_order_by_four),

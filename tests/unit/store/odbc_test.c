@@ -472,7 +472,18 @@ static void urls_become_connection_strings(void **state)
         {"sqlserver://sa:hunter2@h/x?encrypt=on&encrypt=off", NULL, "twice"},
         {"sqlserver://sa:hunter2@h/x?instance=SQLEXPRESS", NULL, "named instances"},
         {"sqlserver://sa:hunter2@h/x?Trusted_Connection=yes", NULL, "integrated"},
-        {"sqlserver://sa:hunter2@h/x?failover_partner=h2", NULL, "availability group"},
+        {"sqlserver://sa:hunter2@h/x?failover_partner=", NULL, "host is missing"},
+        {"sqlserver://sa:hunter2@h/x?failover_partner=h2:0", NULL, "port"},
+        {"sqlserver://sa:hunter2@h/x?failover_partner=h2\\I", NULL, "named instances"},
+        {"sqlserver://sa:hunter2@h/x?failover_partner=h2%3BPWD%3Dx", NULL, "host has a character"},
+        {"sqlserver://sa:hunter2@h/x?failover_partner=a&failover_partner=b", NULL, "twice"},
+        {"sqlserver://sa:hunter2@h/x?servername=s&failover_partner=", NULL, "names no section"},
+        {"sqlserver://sa:hunter2@h/x?multi_subnet_failover=off", NULL, "in any case"},
+        {"sqlserver://sa:hunter2@h/x?multi_subnet_failover=perhaps", NULL, "in any case"},
+        {"sqlserver://sa:hunter2@h/x?multi_subnet_failover=on&failover_partner=h2", NULL,
+         "one of them"},
+        {"sqlserver://sa:pw@ag/x?multi_subnet_failover=on",
+         "DRIVER=FreeTDS;Server=ag;UID=sa;PWD=pw;Database=x;APP=dataflow;Port=1433;" TAIL_ON, NULL},
         {"sqlserver://sa:hunter2@h/x?TrustServerCertificate=yes", NULL, "ca file"},
         {"sqlserver://sa:hunter2@h/x?color=blue", NULL, "unknown option"},
         {"sqlserver://sa:pw@db/x?servername=redex",
@@ -482,7 +493,8 @@ static void urls_become_connection_strings(void **state)
         struct df_buf out;
         df_buf_init(&out, 8192);
         err = DF_ERR_INIT;
-        enum df_code code = df_odbc_connection_string(cases[i].url, &out, &err);
+        char server[DF_DB_SERVER_MAX];
+        enum df_code code = df_odbc_connection_string(cases[i].url, ODBC_FIRST, &out, server, &err);
         if (cases[i].string) {
             assert_ok(code, &err);
             df_buf_addc(&out, '\0');
@@ -492,6 +504,44 @@ static void urls_become_connection_strings(void **state)
                 fail_msg("%s: %s", cases[i].url, err.detail);
             assert_null(strstr(err.detail, "hunter2"));
             assert_int_equal(df_db_check_url(cases[i].url, &err), DF_E_CONFIG);
+        }
+        df_buf_release(&out);
+    }
+}
+
+static void a_failover_partner_has_a_connection_string_of_its_own(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url;
+        const char *string; /* NULL: the URL names no partner */
+        const char *server;
+    } cases[] = {
+        {"sqlserver://sa:pw@h:1444/x", NULL, NULL},
+        {"sqlserver://sa:pw@h:1444/x?failover_partner=h2",
+         "DRIVER=FreeTDS;Server=h2;UID=sa;PWD=pw;Database=x;APP=dataflow;Port=1433;" TAIL_ON,
+         "h2:1433"},
+        {"sqlserver://sa:pw@h/x?failover_partner=h2:1444&app=a",
+         "DRIVER=FreeTDS;Server=h2;UID=sa;PWD=pw;Database=x;APP=a;Port=1444;" TAIL_ON, "h2:1444"},
+        {"sqlserver://sa:pw@h/x?failover_partner=%5B::1%5D:9",
+         "DRIVER=FreeTDS;Server=::1;UID=sa;PWD=pw;Database=x;APP=dataflow;Port=9;" TAIL_ON,
+         "::1:9"},
+        {"sqlserver://sa:pw@h/x?servername=one&failover_partner=two",
+         "DRIVER=FreeTDS;Servername=two;UID=sa;PWD=pw;Database=x;APP=dataflow;" TAIL_ON, "two"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct df_buf out;
+        char server[DF_DB_SERVER_MAX];
+        df_buf_init(&out, 8192);
+        err = DF_ERR_INIT;
+        assert_ok(df_db_check_url(cases[i].url, &err), &err);
+        enum df_code code =
+            df_odbc_connection_string(cases[i].url, ODBC_PARTNER, &out, server, &err);
+        assert_code(code, cases[i].string ? DF_OK : DF_E_NOT_FOUND, &err);
+        df_buf_addc(&out, '\0');
+        if (cases[i].string) {
+            assert_string_equal(out.ptr, cases[i].string);
+            assert_string_equal(server, cases[i].server);
         }
         df_buf_release(&out);
     }
@@ -748,6 +798,7 @@ int main(void)
     const struct CMUnitTest alone[] = {
         cmocka_unit_test(only_plain_inserts_go_as_json),
         cmocka_unit_test(an_insert_of_many_takes_its_values_from_json),
+        cmocka_unit_test(a_failover_partner_has_a_connection_string_of_its_own),
         cmocka_unit_test(urls_become_connection_strings),
         cmocka_unit_test(what_the_error_numbers_of_sql_server_mean),
         cmocka_unit_test(who_connects_to_silence_gives_up),

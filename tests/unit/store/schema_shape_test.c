@@ -296,6 +296,7 @@ static void insert_minimal_rows(void)
         " VALUES ('" EVENT "', '" HOOK "', '" EVENT "', 'BatchCompleted', '{}');"
         "INSERT INTO AuditLog (Actor, Action) VALUES ('admin', 'ClientCreated');"
         "INSERT INTO outbox_events (id, event_type, payload) VALUES ('" EVENT "', 't', '{}');"
+        "INSERT INTO batch_ready_outbox (aggregate_id, reason) VALUES ('" BATCH "', 'new');"
         "INSERT INTO IntegrationCalls (Id, ClientId, IntegrationName, Method, Path, HeadersJson)"
         " VALUES ('" EVENT "', '" CLIENT "', 'payment', 'POST', '/x', '[]');"
         "INSERT INTO Alerts (Id, RuleName, Subject, DedupKey, Severity, Summary, DetailsJson)"
@@ -306,8 +307,27 @@ static void insert_minimal_rows(void)
         " VALUES ('" EVENT "', 'n', '1', 'c', '2026-01-01', '2026-01-01', '2026-01-01');"
         "INSERT INTO WorkShards (Channel, Shard) VALUES ('c', 0);"
         "INSERT INTO WorkMarks (Channel, RowKey, Taken, MarkedAt) VALUES ('c', '1', 1, "
-        "'2026-01-01');",
+        "'2026-01-01');"
+        "INSERT INTO NamedLocks (Name, Owner, LeaseMs, ExpiresAt) VALUES ('n', 'o', 1, "
+        "'2026-01-01');"
+        "INSERT INTO LockProviders (Id, Provider, LeaseMs, RenewedAt) VALUES ('" EVENT
+        "', 'sql', 1, '2026-01-01');"
+        "INSERT INTO LockInstallation (Id, InstallationId) VALUES (1, '" EVENT "');"
+        "INSERT INTO batch_ready_outbox (aggregate_id, reason) VALUES ('" BATCH "', 'New');"
+        "INSERT INTO MaintenanceRuns (Name, DueAt) VALUES ('retention', '2026-01-01');"
+        "INSERT INTO SubjectIndex (Hash, Place, RowKey) VALUES (1, 'ticket', '1');"
+        "INSERT INTO SubjectFill (Source, Position) VALUES ('tickets', '0');",
         blob(), blob(), 0, 0);
+    run("INSERT INTO ImportKept (BatchId, Sequence, KeyId, Sealed) SELECT Id, 0, 1, %s FROM "
+        "ImportBatch;"
+        "INSERT INTO ImportSubjects (BatchId, Entries) SELECT Id, %s FROM ImportBatch;"
+        "INSERT INTO DataKeys (Id, Purpose, WrappedKey, MasterId, CreatedAt, ActiveAt)"
+        " VALUES (1, 'data', %s, 'm', '2026-01-01', '2026-01-01');"
+        "INSERT INTO PurgeJobs (Id, Kind, Target, CountsJson, SkippedJson, CreatedBy)"
+        " VALUES ('" EVENT "', 'batch', '" BATCH "', '{}', '{}', 'admin');"
+        "INSERT INTO Erasures (Id, SubjectKind, SubjectHash, ErasedAt, CreatedBy)"
+        " VALUES ('" EVENT "', 1, %s, '2026-01-01', 'admin');",
+        blob(), blob(), blob(), blob());
 }
 
 static void defaults_are_what_they_say(void **state)
@@ -522,6 +542,31 @@ static void the_audit_log_only_grows(void **state)
         DF_OK);
     run("INSERT INTO AuditLog (Actor, Action) VALUES (%s, 'x')", text_of(200, "nvarchar"));
     assert_int_equal(scalar("SELECT COUNT(*) FROM AuditLog WHERE Actor = 'admin'"), 1);
+    /* Sealing: number and hash, both, once, and nothing else. */
+    const char *const mac = df_db_dialect(fx.db) == DF_SQLSERVER ? "0x01" : "'1'";
+    assert_int_equal(try_run("UPDATE AuditLog SET Sequence = 1 WHERE Actor = 'admin'"),
+                     DF_E_DB_CONSTRAINT);
+    assert_int_equal(try_run("UPDATE AuditLog SET Sequence = 1, Mac = %s, Outcome = 'x'"
+                             " WHERE Actor = 'admin'",
+                             mac),
+                     DF_E_DB_CONSTRAINT);
+    run("UPDATE AuditLog SET Sequence = 1, Mac = %s WHERE Actor = 'admin'", mac);
+    assert_int_equal(
+        try_run("UPDATE AuditLog SET Sequence = 2, Mac = %s WHERE Actor = 'admin'", mac),
+        DF_E_DB_CONSTRAINT);
+    if (df_db_dialect(fx.db) == DF_SQLITE)
+        assert_int_equal(try_run("INSERT OR REPLACE INTO AuditLog (Actor, Action, Sequence)"
+                                 " VALUES ('x', 'y', 1)"),
+                         DF_E_DB_CONSTRAINT);
+    /* Retention: what a stub stands for. */
+    assert_int_equal(try_run("DELETE FROM AuditLog WHERE Sequence = 1"), DF_E_DB_CONSTRAINT);
+    run("INSERT INTO AuditStubs (FromSequence, ToSequence, FirstAt, LastAt, LastMac, CreatedAt, "
+        "Mac)"
+        " SELECT 1, 1, OccurredAt, OccurredAt, Mac, OccurredAt, Mac FROM AuditLog WHERE Sequence = "
+        "1");
+    assert_int_equal(try_run("DELETE FROM AuditLog"), DF_E_DB_CONSTRAINT);
+    run("DELETE FROM AuditLog WHERE Sequence = 1");
+    assert_int_equal(scalar("SELECT COUNT(*) FROM AuditLog"), 1);
 }
 
 static void identities_are_never_given_twice(void **state)

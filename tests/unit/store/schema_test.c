@@ -346,7 +346,7 @@ static const char *without_markers(const struct df_query *q)
     size_t marker = 0;
 
     df_buf_init(&b, (size_t)1 << 20);
-    for (const char *p = q->text[DF_SQLSERVER].sql; *p; p++) {
+    for (const char *p = df_query_sql(q, DF_SQLSERVER); *p; p++) {
         struct df_str before = df_str_trim(df_buf_str(&b));
         bool rows = df_str_ends(before, DF_STR("TOP (")) || df_str_ends(before, DF_STR("NEXT")) ||
                     df_str_ends(before, DF_STR("OFFSET"));
@@ -380,7 +380,7 @@ static enum df_code run_around(const char *before, const char *sql, const char *
  */
 static enum df_code look_up(const struct df_query *q, struct df_err *err)
 {
-    const char *sql = q->text[fx.dialect].sql;
+    const char *sql = df_query_sql(q, fx.dialect);
     if (fx.dialect == DF_SQLITE)
         return run_around("EXPLAIN ", sql, "", err);
     if (fx.dialect == DF_POSTGRES) {

@@ -49,6 +49,8 @@ static void shown_urls_have_no_secrets(void **state)
         {"postgres://user:hunter2@db.example:5432/app?password=x",
          "postgres://***@db.example:5432/app"},
         {"postgres://user:hun@ter2@db/app", "postgres://***@db/app"},
+        {"postgres://user:hunter2@db1:5432,db2:5433/app?password=x",
+         "postgres://***@db1:5432,db2:5433/app"},
         {"postgres://db/app?user=u&password=hunter2", "postgres://db/app"},
         {"sqlserver://sa:hunter2@db:1433/app", "sqlserver://***@db:1433/app"},
         {"sqlite:/var/lib/x.db", "sqlite:/var/lib/x.db"},
@@ -70,7 +72,8 @@ static void connections_that_cannot_be_made_say_why_and_no_secret(void **state)
         enum df_code code;
     } cases[] = {
         {"postgres://user:hunter2%zz@127.0.0.1/app", DF_E_CONFIG},
-        {"postgres://user:hunter2@127.0.0.1:port/app", DF_E_DB_UNAVAILABLE},
+        {"postgres://user:hunter2@127.0.0.1:port/app", DF_E_CONFIG},
+        {"postgres://user:hunter2@127.0.0.1:1,127.0.0.1:2/app", DF_E_DB_UNAVAILABLE},
         {"postgres://user:hunter2@127.0.0.1/app?pasword=hunter2", DF_E_CONFIG},
         {"postgres://user:hunter2@[::1/app", DF_E_CONFIG},
         {"postgres://user:hunter2@127.0.0.1:1/app", DF_E_DB_UNAVAILABLE},
@@ -90,6 +93,46 @@ static void connections_that_cannot_be_made_say_why_and_no_secret(void **state)
         assert_null(none);
         assert_code(code, cases[i].code, &err);
         assert_true(strlen(err.detail) > 10);
+        assert_null(strstr(err.detail, "hunter2"));
+    }
+}
+
+static void several_hosts_are_checked_without_a_connection(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url;
+        const char *why; /* NULL: it is fine */
+    } cases[] = {
+        {"postgres://u:hunter2@a,b/d", NULL},
+        {"postgres://u:hunter2@a:5432,b:5433/d", NULL},
+        {"postgres://u:hunter2@a:5432,b/d", NULL},
+        {"postgres://u:hunter2@[::1]:5432,b:5433/d?target_session_attrs=read-write", NULL},
+        {"postgres://u:hunter2@a,b/d?target_session_attrs=primary&connect_timeout=3", NULL},
+        {"postgres://u:hunter2@a,b/d?target_session_attrs=any", NULL},
+        {"postgres:///d?host=a,b&port=5432", NULL},
+        {"postgres:///d?host=a,b&port=5432,5433&user=u&password=hunter2", NULL},
+        {"postgres:///d?host=a,b&hostaddr=10.0.0.1,10.0.0.2", NULL},
+        {"postgres:///d", NULL},
+        {"postgres://u:hunter2@a,,b/d", "a host is missing"},
+        {"postgres://u:hunter2@a,/d", "a host is missing"},
+        {"postgres:///d?host=a,b&port=5432,5433,5434", "as many ports"},
+        {"postgres:///d?host=a,b&hostaddr=10.0.0.1", "as many hosts"},
+        {"postgres://u:hunter2@a:0,b/d", "port"},
+        {"postgres://u:hunter2@a:5432,b:70000/d", "port"},
+        {"postgres://u:hunter2@a:5432,b:x/d", "port"},
+        {"postgres://u:hunter2@a,b/d?target_session_attrs=standby", "takes no writes"},
+        {"postgres://u:hunter2@a,b/d?target_session_attrs=prefer-standby", "takes no writes"},
+        {"postgres://u:hunter2@a,b/d?target_session_attrs=read-only", "takes no writes"},
+        {"postgres://u:hunter2@a,b/d?target_session_attrs=x", "takes no writes"},
+        {"postgres://u:hunter2@1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17/d", "16 hosts"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        err = DF_ERR_INIT;
+        enum df_code code = df_db_check_url(cases[i].url, &err);
+        if (code != (cases[i].why ? DF_E_CONFIG : DF_OK) ||
+            (cases[i].why && !strstr(err.detail, cases[i].why)))
+            fail_msg("%s: %s", cases[i].url, err.detail);
         assert_null(strstr(err.detail, "hunter2"));
     }
 }
@@ -157,11 +200,38 @@ static void the_way_to_the_server_is_secured_or_warned_of(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct df_buf out;
         df_buf_init(&out, 4096);
-        df_db_url_risk(cases[i].url, &out);
+        df_db_url_risk(cases[i].url, false, &out);
         const char *said = df_buf_str(&out).ptr;
         bool right = cases[i].word ? out.len > 0 && strstr(said, cases[i].word) : out.len == 0;
         if (!right || (out.len > 0 && strstr(said, "u:p")))
             fail_msg("%s: %s", cases[i].url, out.len > 0 ? said : "nothing");
+        df_buf_release(&out);
+    }
+}
+
+static void only_a_verified_name_is_strictly_secured(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url;
+        bool secured;
+    } cases[] = {
+        {"postgres://u:p@db.example.com/d?sslmode=verify-full", true},
+        {"postgres://u:p@db.example.com/d?sslmode=verify-ca&sslrootcert=x", false},
+        {"postgres://u:p@db.example.com/d?sslmode=require&sslrootcert=x", false},
+        {"postgres://u:p@db.example.com/d", false},
+        {"postgres:///d?service=x&host=db.example.com", false},
+        {"postgres://u:p@127.0.0.1/d", true},
+        {"sqlserver://u:p@db.example.com/d?servername=s", true},
+        {"sqlserver://u:p@db.example.com/d", false},
+        {"sqlite:x.db", true},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct df_buf out;
+        df_buf_init(&out, 4096);
+        df_db_url_risk(cases[i].url, true, &out);
+        if ((out.len == 0) != cases[i].secured)
+            fail_msg("%s: %s", cases[i].url, out.len > 0 ? df_buf_str(&out).ptr : "nothing");
         df_buf_release(&out);
     }
 }
@@ -177,6 +247,8 @@ int main(void)
         cmocka_unit_test(urls_tell_the_database),
         cmocka_unit_test(shown_urls_have_no_secrets),
         cmocka_unit_test(the_way_to_the_server_is_secured_or_warned_of),
+        cmocka_unit_test(only_a_verified_name_is_strictly_secured),
+        cmocka_unit_test(several_hosts_are_checked_without_a_connection),
         cmocka_unit_test(connections_that_cannot_be_made_say_why_and_no_secret),
         cmocka_unit_test(a_file_that_is_no_database_is_named),
     };
