@@ -51,12 +51,12 @@ else ifeq ($(BUILD),debug)
 CFLAGS   += -Og
 CPPFLAGS += -DDF_ARENA_DEBUG
 else ifeq ($(BUILD),asan)
-CFLAGS   += -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
-LDFLAGS  += -fsanitize=address,undefined
+CFLAGS   += -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+LDFLAGS  += -fsanitize=address,undefined -fuse-ld=gold # links a hundred tests in a third of the time
 CPPFLAGS += -DDF_ARENA_DEBUG
 else ifeq ($(BUILD),tsan)
-CFLAGS   += -O1 -fno-omit-frame-pointer -fsanitize=thread
-LDFLAGS  += -fsanitize=thread
+CFLAGS   += -O1 -g1 -fno-omit-frame-pointer -fsanitize=thread
+LDFLAGS  += -fsanitize=thread -fuse-ld=gold
 else ifeq ($(BUILD),coverage)
 CFLAGS   += -O0 --coverage -fprofile-update=atomic
 LDFLAGS  += --coverage

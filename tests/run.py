@@ -61,6 +61,8 @@ CORES = os.cpu_count() or 1
 PARTS = {"postgres": 4, "sqlite": 4, "none": 3, "sqlserver": 2}  # of the black-box tests
 FAILURE_LINES = 120  # of a failing command's output
 REPEATED = 40  # tests at most
+SCRATCH_BYTES = 12 << 30  # what it takes to keep temporary files in memory
+LONGEST = 12  # files of tests that the report names
 # The aim is 25 minutes, with what a new machine installs before. The run is cut off much later, because a busy machine
 # is no reason to fail; on SQL Server it takes its time.
 MINUTES = 75 if "sqlserver" not in REACHABLE else 90
@@ -82,6 +84,7 @@ class Result:
         self.left = []
         self.notes = []
         self.passed_again = []
+        self.seconds = {}  # of files of tests, on the wall clock
         self.repeat = None  # a Repeat, if running it again may tell something else
 
     def add(self, other):
@@ -91,6 +94,8 @@ class Result:
         self.left += other.left
         self.notes += other.notes
         self.passed_again += other.passed_again
+        for name, seconds in other.seconds.items():
+            self.seconds[name] = self.seconds.get(name, 0) + seconds
 
 
 class Repeat:
@@ -290,6 +295,8 @@ class Outcomes:
             self.waiting = dict.fromkeys(line["collected"])
             return
         self.waiting.pop(line["id"], None)
+        name = line["id"].split("::")[0]
+        self.result.seconds[name] = self.result.seconds.get(name, 0) + line["seconds"]
         if line["outcome"] == "passed":
             self.passed.append(line["id"])
         elif line["outcome"] == "skipped":
@@ -658,11 +665,20 @@ def folded(skipped):
             for (where, why), tests in groups.items()]
 
 
+def longest(results):
+    """The files whose tests took longest; a waiting test takes time, too."""
+    total = Result()
+    for result, _ in results.values():
+        total.add(result)
+    return [f"{seconds:6.0f} s  {name}" for name, seconds in sorted(total.seconds.items(), key=lambda one: -one[1])[:LONGEST]]
+
+
 def report(results, wall):
     print("\n" + "-" * 72)
     for name, (result, seconds) in results.items():
         print(line_of(name, result, seconds))
-    for title, names in (("Skipped", folded(n for result, _ in results.values() for n in result.skipped)),
+    for title, names in (("Longest", longest(results)),
+                         ("Skipped", folded(n for result, _ in results.values() for n in result.skipped)),
                          ("Passed only when run again", [n for result, _ in results.values() for n in result.passed_again]),
                          ("Left", [n for result, _ in results.values() for n in result.left]),
                          ("Failed", [n for result, _ in results.values() for n in result.failed] + stopped[:1])):
@@ -721,10 +737,22 @@ def main():
         return report(results, time.monotonic() - begun)
 
 
+def roomy_memory():
+    """A file system in memory with room for all, or None. Tests make thousands of databases and remove them again, which
+    on a disk takes a sixth of the processors' time. What is killed is a process, never the machine: nothing is lost."""
+    with contextlib.suppress(OSError):
+        memory = os.statvfs("/dev/shm")
+        available = int(re.search(r"^MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text(encoding="ascii"), re.M)[1]) << 10
+        if min(memory.f_bavail * memory.f_frsize, available) >= SCRATCH_BYTES:
+            return "/dev/shm"
+    return None
+
+
 @contextlib.contextmanager
 def scratch_directory():
     """Temporary files of all suites, so that those of killed ones are removed too."""
-    with tempfile.TemporaryDirectory(prefix="dataflow-run-", ignore_cleanup_errors=True) as scratch:
+    place = None if os.environ.get("TMPDIR") else roomy_memory()
+    with tempfile.TemporaryDirectory(prefix="dataflow-run-", dir=place, ignore_cleanup_errors=True) as scratch:
         os.chmod(scratch, 0o711)  # PostgreSQL runs as another user
         os.environ["TMPDIR"] = tempfile.tempdir = scratch
         yield
