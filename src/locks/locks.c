@@ -292,13 +292,18 @@ static void tell_lost(const struct lock_held *h, const char *why)
 /* Why the lock must not be extended; NULL: it may be. */
 static const char *why_not(struct df_locks *l, const struct lock_held *h)
 {
-    if (now_ms(l) >= h->valid_until_ms)
-        return "it could not be extended in time";
-    if (is_barred(l))
-        return "other processes use another provider of locks now";
-    if (l->opt.idle_ms > 0 && now_ms(l) - h->asked_ms >= l->opt.idle_ms)
-        return "its owner has done nothing for too long";
-    return NULL;
+    int64_t now = now_ms(l);
+    const char *why = NULL;
+
+    df_lock(&l->lock);
+    if (now >= h->valid_until_ms)
+        why = "it could not be extended in time";
+    else if (l->barred)
+        why = "other processes use another provider of locks now";
+    else if (l->opt.idle_ms > 0 && now - h->asked_ms >= l->opt.idle_ms)
+        why = "its owner has done nothing for too long";
+    df_unlock(&l->lock);
+    return why;
 }
 
 static void extend_one(struct df_locks *l, struct lock_held *h)

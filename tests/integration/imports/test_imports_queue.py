@@ -194,7 +194,7 @@ def test_a_message_makes_an_idle_worker_of_another_process_take_the_batch(make_i
         assert wait_end(site.client, batch)["status"] == "Completed"
     site.wait_sent(3)
     assert [row[1:] for row in site.rows()] == [("new", batch) for batch in batches]
-    assert metric(worker, 'dataflow_queue_messages_total{outcome="tried"}') >= 1
+    wait_for(lambda: metric(worker, 'dataflow_queue_messages_total{outcome="tried"}') >= 1, "a message to be tried")
     assert check_of(site.front) is None, "who does not work listens to nothing"
 
 

@@ -313,7 +313,6 @@ static void insert_minimal_rows(void)
         "INSERT INTO LockProviders (Id, Provider, LeaseMs, RenewedAt) VALUES ('" EVENT
         "', 'sql', 1, '2026-01-01');"
         "INSERT INTO LockInstallation (Id, InstallationId) VALUES (1, '" EVENT "');"
-        "INSERT INTO batch_ready_outbox (aggregate_id, reason) VALUES ('" BATCH "', 'New');"
         "INSERT INTO MaintenanceRuns (Name, DueAt) VALUES ('retention', '2026-01-01');"
         "INSERT INTO SubjectIndex (Hash, Place, RowKey) VALUES (1, 'ticket', '1');"
         "INSERT INTO SubjectFill (Source, Position) VALUES ('tickets', '0');",
