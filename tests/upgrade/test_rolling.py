@@ -38,7 +38,8 @@ class World:
     def server(self, directory, data, binary):
         sections = configuration(self.peer.address)
         sections["server"] = {"data_dir": data}
-        sections["delivery"] |= {"retry_base_ms": 50, "retry_cap_ms": 200}
+        # A lease that a busy machine does not outlast: what is settled later than that is sent again.
+        sections["delivery"] |= {"retry_base_ms": 50, "retry_cap_ms": 200, "lease_ms": 15000}
         sections["omniflow"] |= {"retry_delays_ms": 50}
         return Server(self.backend, directory, config=sections, binary=binary)
 
