@@ -7,6 +7,7 @@
 
 #include "access/usage.h"
 #include "base/metrics.h"
+#include "base/tally.h"
 #include "json/write.h"
 
 #include <assert.h>
@@ -81,8 +82,10 @@ void df_receive_end(struct df_receive *up, enum df_receive_outcome outcome)
     df_receive_file_drop(up);
     struct df_str label = df_str_c(names[outcome]);
     df_metric_add(df_metric_get(&uploads_total, &label), 1);
-    if (outcome == DF_RECEIVE_ACCEPTED)
-        df_metric_add(df_metric_get(&upload_bytes_total, NULL), (double)up->size_bytes);
+    if (outcome != DF_RECEIVE_ACCEPTED)
+        return;
+    df_metric_add(df_metric_get(&upload_bytes_total, NULL), (double)up->size_bytes);
+    df_tally(df_uuid_str(&up->client_id), DF_STR("imports"), &(struct df_tallied){.accepted = 1});
 }
 
 void df_receive_reject_fields(struct df_receive *up, const struct df_err *err,
