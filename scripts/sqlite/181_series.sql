@@ -37,3 +37,6 @@ CREATE TABLE IF NOT EXISTS SeriesMarks (
     Instance VARCHAR(200) NOT NULL CHECK (length(Instance) <= 200)
 );
 CREATE INDEX IF NOT EXISTS IX_SeriesMarks_MarkedAt ON SeriesMarks (MarkedAt, Id);
+
+-- GET /admin/timeline: who touched a document.
+CREATE INDEX IF NOT EXISTS IX_AuditLog_Target ON AuditLog (Target, Id) WHERE Target IS NOT NULL;

@@ -60,4 +60,8 @@ IF NOT EXISTS (SELECT 1 FROM sys.indexes WHERE object_id = OBJECT_ID(N'SeriesPoi
 IF NOT EXISTS (SELECT 1 FROM sys.indexes WHERE object_id = OBJECT_ID(N'SeriesMarks')
                AND name LIKE LEFT(N'IX_SeriesMarks_MarkedAt', @shown) + @ending)
     CREATE NONCLUSTERED INDEX IX_SeriesMarks_MarkedAt ON SeriesMarks (MarkedAt, Id);
+-- GET /admin/timeline: who touched a document.
+IF NOT EXISTS (SELECT 1 FROM sys.indexes WHERE object_id = OBJECT_ID(N'AuditLog')
+               AND name LIKE LEFT(N'IX_AuditLog_Target', @shown) + @ending)
+    CREATE NONCLUSTERED INDEX IX_AuditLog_Target ON AuditLog (Target, Id) WHERE Target IS NOT NULL;
 GO

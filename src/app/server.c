@@ -86,6 +86,7 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
         {df_policy_routes, NULL},
         {df_search_routes, NULL},
         {df_series_routes, NULL},
+        {df_timeline_routes, app->delivery},
         {df_key_routes, app->key_watch},
         {df_audit_routes, &s->temp_dir},
         {df_subject_routes, &df_app_kept},

@@ -590,6 +590,7 @@ static const struct expected_index expected_indexes[] = {
     {"batch_ready_outbox", "IX_batch_ready_outbox_pending", "created_at,id", false, true},
     {"batch_ready_outbox", "IX_batch_ready_outbox_created_at", "created_at", false, false},
     {"ImportBatch", "IX_ImportBatch_Removing", "RemovingAt", false, true},
+    {"AuditLog", "IX_AuditLog_Target", "Target,Id", false, true},
     {"SeriesPoints", "IX_SeriesPoints_PointAt", "Grain,PointAt", false, false},
     {"SeriesMarks", "IX_SeriesMarks_MarkedAt", "MarkedAt,Id", false, false},
     {"TB_TICKET_INTERFACE", "IX_TB_TICKET_INTERFACE_AwaitsPerson", "GatewaySendLastAttemptAt",
