@@ -120,6 +120,12 @@ static void add_wait(struct timeline *l, const struct wait *w)
         l->waits[l->wait_count++] = *w;
 }
 
+/* What comes of a document follows it, though one commit wrote them. */
+static int rank_of(const struct entry *e)
+{
+    return strcmp(e->event, "Received") == 0 ? 0 : strcmp(e->event, "Processed") == 0 ? 1 : 2;
+}
+
 /* Attempts are read newest first. */
 static int compare_entries(const void *a, const void *b)
 {
@@ -127,6 +133,8 @@ static int compare_entries(const void *a, const void *b)
 
     if (x->at_ms != y->at_ms)
         return x->at_ms < y->at_ms ? -1 : 1;
+    if (rank_of(x) != rank_of(y))
+        return rank_of(x) < rank_of(y) ? -1 : 1;
     if (x->attempt > 0 && y->attempt > 0 && x->attempt != y->attempt)
         return x->attempt < y->attempt ? -1 : 1;
     return x->order < y->order ? -1 : x->order > y->order;

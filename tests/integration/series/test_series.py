@@ -5,7 +5,7 @@ import uuid
 from urllib.parse import urlencode
 
 import pytest
-from harness import FakeClock, Http, check_problem, wait_for
+from harness import FakeClock, Http, Server, check_problem, wait_for
 from test_imports_receive import upload
 from test_interface_tickets import flat
 from test_openapi import DOCUMENT, check
@@ -51,6 +51,88 @@ def send_tickets(client, count):
     for _ in range(count):
         payload = flat(functionalAckIsRequired=True)
         assert client.post("/api/tickets", payload).status == 200
+
+
+@pytest.fixture(scope="module")
+def plain(_module_backends, tmp_path_factory):
+    made = Server(_module_backends(), tmp_path_factory.mktemp("server"))
+    yield made.start()
+    made.finish()
+
+
+NOW = datetime.datetime.now(datetime.timezone.utc)
+
+
+def ago(**how):
+    return (NOW - datetime.timedelta(**how)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@pytest.mark.parametrize("field,query", [
+    ("metric", {"metric": "requests"}), ("metric", {"metric": "Accepted"}), ("metric", {"metric": "accepted,"}), ("metric", {"metric": "accepted,accepted"}),
+    ("metric", {"metric": "," * 1000}), ("metric", {"metric": "accepted;failed"}), ("from", {"from": "yesterday"}), ("to", {"to": "2026-13-01T00:00:00Z"}),
+    ("from", {"from": "-1"}), ("to", {"from": ago(hours=1), "to": ago(hours=2)}), ("to", {"from": "2999-01-01T00:00:00Z"}),
+    ("step", {"step": "day"}), ("step", {"step": "0"}), ("step", {"step": "-60"}), ("step", {"step": "61"}), ("step", {"step": "30"}), ("step", {"step": "604860"}),
+    ("step", {"step": "9" * 40}), ("step", {"from": ago(days=3), "step": "minute"}), ("step", {"from": ago(days=80), "step": "hour"}),
+    ("step", {"from": ago(hours=25, minutes=5), "step": "300"}), ("step", {"from": "1970-01-01T00:00:00Z", "step": "86400"}),
+    ("channel", {"channel": "c" * 51}), ("clientId", {"clientId": "c" * 65}), ("clientId", {"clientId": "a b"})])
+def test_bad_questions(plain, field, query):
+    answer = plain.admin().get(f"/admin/series?{urlencode(query)}")
+    assert answer.status == 400, answer
+    check_problem(answer)
+    assert field in [e["field"] for e in answer.json["errors"]], answer
+
+
+@pytest.mark.parametrize("query,step,points", [
+    ({}, 60, 61), ({"from": ago(hours=24)}, 300, 289), ({"from": ago(days=7)}, 3600, 169), ({"from": ago(days=80)}, 86400, 81),
+    ({"step": "minute"}, 60, 61), ({"step": "hour"}, 3600, 2), ({"step": "600"}, 600, 7), ({"to": "2999-01-01T00:00:00Z"}, 60, 61),
+    ({"from": "", "to": "", "step": "", "metric": "", "channel": "", "clientId": ""}, 60, 61)])
+def test_ranges_and_steps(plain, query, step, points):
+    answer = series(plain, **query)
+    assert answer["step"] == step and abs(len(answer["points"]) - points) <= 1
+    times = [datetime.datetime.fromisoformat(p["time"].replace("Z", "+00:00")).timestamp() for p in answer["points"]]
+    assert all(b - a == step for a, b in zip(times, times[1:])) and times[0] % step == 0
+    assert all(p["failed"] == 0 for p in answer["points"])
+
+
+def test_what_is_kept_no_more_is_null(plain):
+    points = series(plain, **{"from": ago(days=200), "step": "86400", "metric": "accepted"})["points"]
+    assert points[0]["value"] is None and points[-1]["value"] == 0
+
+
+def test_a_client_sees_itself_only(plain):
+    one, two = plain.new_client(), plain.new_client(scopes=["events"])
+    assert set(series(plain, two, caller=two, own=True)) == {"metric", "clientId", "channel", "step", "from", "to", "points"}
+    assert "annotations" not in series(plain, one, own=True)  # with the admin key
+    for path in (f"/clients/{one.id}/series", "/clients/nobody/series"):
+        assert two.get(path).status == 404
+    assert two.get("/admin/series").status == 401
+    assert plain.anonymous().get(f"/clients/{one.id}/series").status == 401
+    assert plain.admin().get("/admin/series?clientId=nobody").status == 404
+    assert plain.admin().get("/clients/nobody/series").status == 404
+
+
+def test_nothing_is_counted_when_it_is_off(make_server):
+    server = make_server(config={"series": {"enabled": "off", "interval_seconds": 1}})
+    send_tickets(server.new_client(), 2)
+    server.restart()
+    assert server.backend.query("SELECT COUNT(*) FROM SeriesPoints")[0][0] == 0
+    assert server.backend.query("SELECT COUNT(*) FROM SeriesMarks")[0][0] == 0
+
+
+def test_minutes_become_hours_and_go(make_server, sandbox, tmp_path):
+    clock = FakeClock(tmp_path)
+    server = make_server(config=configuration(sandbox), clock=clock)
+    client = server.new_client()
+    grain = lambda g: server.backend.query(f"SELECT COUNT(*) FROM SeriesPoints WHERE Grain = {g} AND Accepted > 0")[0][0]  # noqa: E731
+    for _ in range(3):
+        send_tickets(client, 2)
+        wait_for(lambda: grain(60) > 0, "it is written")
+        clock.advance(days=2)
+        wait_for(lambda: grain(60) == 0, "the minutes are gone")
+    day = {"from": (clock.now() - datetime.timedelta(days=7)).isoformat().replace("+00:00", "Z")}
+    assert total(server, "accepted", client, **day) == total(server, "accepted", **day) == 6
+    clock.advance(days=100)
+    wait_for(lambda: grain(3600) == 0, "the hours are gone")
 
 
 def kinds(server):
