@@ -11,7 +11,7 @@
 
 #define POINTS_MAX     1500
 #define MARKS_SHOWN    200
-#define STEP_MAX_S     (7 * 86400)
+#define STEP_MAX_S     604800 /* a week */
 #define DEFAULT_RANGE  SERIES_HOUR_MS
 #define ANSWER_MAX     (1 << 20)
 #define IDENTIFIER_MAX 64
