@@ -270,8 +270,8 @@ static void minutes_wait_for_their_hour(void **state)
     }
     keep_up(series);
     for (int i = 0; i < 3; i++) {
-        assert_int_equal(accepted_of(3600, "a", START + i * 10 * DAY), 1);
-        assert_int_equal(accepted_of(60, "a", START + i * 10 * DAY), 0);
+        assert_int_equal(accepted_of(3600, "a", START + 10 * DAY * i), 1);
+        assert_int_equal(accepted_of(60, "a", START + 10 * DAY * i), 0);
     }
 }
 
