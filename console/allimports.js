@@ -83,6 +83,7 @@
           fact('Client', batch.clientId || DASH), fact('Waits for', batch.waitingFor || DASH), fact('Since', ...instant(batch.waitingSince)),
           fact('Locked by', batch.lockedBy || DASH), fact('Records', `${batch.processedRecords.toLocaleString('en')} / ${batch.totalRecords?.toLocaleString('en') ?? DASH}`),
           fact('Errors', batch.errorCount.toLocaleString('en')), fact('Uploaded', ...instant(batch.createdAt)), fact('File', `${batch.fileType}, ${bytes(batch.fileSizeBytes)}`))),
+      df.timelineCard('batch', batch.batchId),
       items.total > 0 ? h('div', { className: 'card' }, h('h2', { textContent: t('Failed records') }),
         table('Failed records', [['Record', 'num'], ['Reason']], items.items.map(itemRow)),
         pager(items, 'failed records', (page) => address({ id: batch.batchId, page }))) : '');

@@ -78,7 +78,7 @@
     replace($('alltickets-actions'), h('button', {
       type: 'button', id: 'alltickets-reprocess', textContent: t('Reprocess…'), 'data-keep': 'reprocess', onclick: () => openOne(ticket),
     }));
-    replace($('alltickets-body'), ticketCard(ticket), sendingsCard('Returns', 'ticket-return', ticket.returns), sendingsCard('Functional acks', 'functional-ack', ticket.acks),
+    replace($('alltickets-body'), ticketCard(ticket), df.timelineCard('ticket', ticket.id), sendingsCard('Returns', 'ticket-return', ticket.returns), sendingsCard('Functional acks', 'functional-ack', ticket.acks),
       h('div', { className: 'card' }, h('h2', { textContent: t('Attempts') }), ticket.attempts.length
         ? table('Attempts', [['Channel'], ['Outcome'], ['At'], ['HTTP', 'num'], ['Took', 'num'], ['Last error']], ticket.attempts.map(attemptRow))
         : h('p', { className: 'note', textContent: t('None yet.') })));

@@ -3,7 +3,7 @@
 'use strict';
 (() => {
   const {
-    $, DASH, Problem, alertProblem, badge, bytes, call, duration, forget, h, keepCredential, keepTime, key, look, lookAtAlerts, lookAtStuck, looking, number, onSubmit,
+    $, DASH, Problem, alertProblem, badge, bytes, call, duration, forget, h, keepCredential, keepTime, key, look, lookAtAlerts, lookAtSeries, lookAtStuck, looking, number, onSubmit,
     openClient, openDialog, openKey, replace, seconds, share, showCallers, showSecret, stamp, text, time, views, CLIENT, KEY, t,
   } = df;
   const POLL_MS = 1000;
@@ -14,7 +14,7 @@
   const SCOPES = ['interface', 'callback', 'imports', 'acks', 'events', 'integrations', 'interface-all'];
   const DEFAULT_SCOPES = ['interface', 'imports'];
   // What probes and this page itself ask for; shown by route, left out of the headline.
-  const QUIET = /^\/(healthz|readyz|metrics|console\/.*|admin\/(outbox.*|relays|alerts|circuit-breakers|webhook-failures|search|tickets.*|imports.*|clients\/{clientId}\/usage))?$/;
+  const QUIET = /^\/(healthz|readyz|metrics|console\/.*|admin\/(outbox.*|relays|alerts|circuit-breakers|webhook-failures|search|series|timeline.*|tickets.*|imports.*|clients\/{clientId}\/usage))?$/;
 
   function svg(tag, attributes, ...children) {
     const node = document.createElementNS('http://www.w3.org/2000/svg', tag);
@@ -286,6 +286,7 @@
         await lookAtMetrics();
         if (now && current === 'overview') await lookAtAlerts(history.at(-1)?.firing || 0);
         if (current === 'overview') await lookAtStuck();
+        if (current === 'overview') await lookAtSeries();
       } catch (problem) {
         if (problem.status) console.warn(problem);
         showState(problem.status ? 'unavailable' : 'unreachable');

@@ -288,6 +288,9 @@
     replace($('outbox-body'), h('div', { className: 'card' }, filterForm(channel), rows), ...(c ? [targetsCard(c)] : []));
   }
 
+  // The channels whose rows have a time line.
+  const KIND_OF = { 'ticket-gateway': 'ticket', 'ticket-return': 'return', 'functional-ack': 'ack', webhooks: 'webhook', events: 'event', integrations: 'integration' };
+
   // --- one row ----------------------------------------------------------------------------------
 
   function attemptRow(a) {
@@ -313,6 +316,7 @@
           fact(t('Tries'), String(Math.max(row.tries, row.attempts))), fact(...(channel === 'events' ? ['Correlation ID', row.correlationId || DASH] : ['To', row.targetUrl || DASH])), fact(t('Created'), ...instant(row.createdAt)),
           fact(t('Last attempt'), ...instant(row.lastAttemptAt)), fact('Sent', ...instant(row.sentAt)), fact(t('Next attempt'), ...instant(row.nextAttemptAt))),
         folded(t('Payload'), row.payload ?? '', 'payload')),
+      KIND_OF[channel] ? df.timelineCard(KIND_OF[channel], row.id) : '',
       h('div', { className: 'card' }, h('h2', { textContent: t('Attempts') }),
         row.attemptsHistory.length
           ? table('Attempts', [['Attempt', 'num'], ['Outcome'], ['At'], ['HTTP', 'num'], ['Took', 'num'], ['Outcome']],

@@ -27,6 +27,18 @@ const dfWords = (() => {
     'the whole channel': 'o canal inteiro', 'of {client}': 'de {client}', 'by {who}': 'por {who}', 'In {channel}: look at the oldest rows.': 'Em {channel}: veja as linhas mais antigas.',
     'It goes on by itself when OmniFlow answers.': 'Continua sozinha quando o OmniFlow responder.', 'It goes on by itself when its turn comes.': 'Continua sozinha quando chegar a sua vez.',
     'Look whether a process with the role import runs, and who has the lock.': 'Veja se há um processo com o papel import e quem tem a trava.',
+    // Figures and time lines.
+    Documents: 'Documentos', Range: 'Período', 'last hour': 'última hora', 'last day': 'último dia', 'last week': 'última semana', 'last 90 days': 'últimos 90 dias',
+    Accepted: 'Aceitos', Delivered: 'Entregues', Failed: 'Falhas', '{words}: {count} now, at most {most}.': '{words}: {count} agora, no máximo {most}.',
+    '{words}: {count} in all, at most {most} in a step.': '{words}: {count} ao todo, no máximo {most} por intervalo.', 'What happened meanwhile': 'O que aconteceu no período',
+    'With the admin key this page shows what was accepted, delivered and failed, and what waits.': 'Com a chave de administrador esta página mostra o que foi aceito, entregue e falhou, e o que espera.',
+    BreakerOpened: 'Disjuntor aberto', BreakerClosed: 'Disjuntor fechado', AlertFired: 'Alerta disparado', AlertResolved: 'Alerta resolvido', ReplicaStarted: 'Réplica iniciada', ReplicaStopped: 'Réplica parada',
+    'Time line': 'Linha do tempo', Count: 'Quantidade', By: 'Por', 'There is more than is shown.': 'Há mais do que é mostrado.',
+    Replaced: 'Substituído', ProcessingFailed: 'Processamento falhou', Queued: 'Na fila', GivenUp: 'Abandonado', Dismissed: 'Dispensado',
+    CallbackReceived: 'Callback recebido', Erased: 'Apagado', FirstChunkSent: 'Primeira parte enviada', LastChunkSent: 'Última parte enviada', FirstAck: 'Primeira confirmação', LastAck: 'Última confirmação',
+    ChunksFailed: 'Partes com erro', RecordsFailed: 'Registros com erro', PeerAway: 'Destino fora do ar', GaveWay: 'Cedeu a vez',
+    'waits for its target': 'espera pelo destino', 'waits for its time': 'espera pela hora', 'waits for a person': 'espera por alguém', 'waits for its schedule': 'espera a hora marcada', 'waits for its turn': 'espera a vez',
+    'waits for a worker': 'espera um processo', 'waits for an ack': 'espera a confirmação',
     // Search.
     'What was found': 'O que foi encontrado', 'Nothing has this id.': 'Nada tem este id.', '{count} found.': '{count} encontrado(s).', 'There may be more.': 'Pode haver mais.',
     Kind: 'Tipo', Document: 'Documento', Status: 'Situação', Created: 'Criado', ticket: 'ticket', counterparty: 'parceiro', ack: 'ack funcional', return: 'retorno', import: 'importação', event: 'evento',

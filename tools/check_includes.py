@@ -21,7 +21,7 @@ FOUNDATION = {"base": set(), "json": {"base"}, "resilience": {"base"}, "store": 
               "tabular": {"base", "json"}, "files": {"base", "net", "resilience", "keys"},
               "shards": {"base", "store"}, "locks": {"base", "net", "store"}, "keys": {"base", "json", "net", "store"}}
 SERVICES = ("access", "outbound", "delivery")
-FEATURES = ("interface", "imports", "webhooks", "relay", "integrations", "alerts", "retention", "admin", "sandbox")
+FEATURES = ("interface", "imports", "webhooks", "relay", "integrations", "alerts", "retention", "series", "admin", "sandbox")
 
 MAY_KNOW = dict(FOUNDATION)
 MAY_KNOW.update({room: set(FOUNDATION) for room in SERVICES})

@@ -1,5 +1,5 @@
-/* The administrator's API: clients, their policies, the audit log, and the search for documents.
- * Routes only; the operations on clients are in access/. */
+/* The administrator's API: clients, their policies, the audit log, the search for documents and
+ * their time lines. Routes only; the operations on clients are in access/. */
 #ifndef DF_ADMIN_ADMIN_H
 #define DF_ADMIN_ADMIN_H
 
@@ -8,7 +8,8 @@
 extern const struct df_route df_admin_routes[];
 extern const struct df_route df_policy_routes[];
 extern const struct df_route df_search_routes[];
-extern const struct df_route df_key_routes[]; /* with a struct df_key_watch */
+extern const struct df_route df_timeline_routes[]; /* with a struct df_delivery */
+extern const struct df_route df_key_routes[];      /* with a struct df_key_watch */
 extern const struct df_route
     df_audit_routes[]; /* their arg points to the path of a directory for temporary files */
 

@@ -7,6 +7,7 @@
 
 #include "alerts/alerts.sql.h"
 #include "base/mem.h"
+#include "base/tally.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -262,6 +263,19 @@ static void log_alerts(const struct df_list *list, enum df_log_level level, cons
     }
 }
 
+/* Rule and subject: summaries may quote what a peer said. */
+static void mark_alerts(const struct df_list *list, enum df_mark kind, int64_t now_ms)
+{
+    char subject[DF_TALLY_SUBJECT_MAX + 1];
+    const struct alert *alert;
+
+    DF_LIST_EACH (alert, list, link) {
+        (void)snprintf(subject, sizeof(subject), "%s " DF_STR_FMT, alert_rule_name(alert->rule),
+                       DF_STR_ARG(alert->subject));
+        df_tally_mark(kind, now_ms, df_str_c(subject));
+    }
+}
+
 void df_alerts_evaluate(struct df_alerts *a)
 {
     struct evaluation e = {
@@ -275,6 +289,8 @@ void df_alerts_evaluate(struct df_alerts *a)
         log_alerts(&e.fired, DF_LOG_WARN, "AlertFired");
         log_alerts(&e.grown, DF_LOG_WARN, "AlertGrew");
         log_alerts(&e.resolved, DF_LOG_INFO, "AlertResolved");
+        mark_alerts(&e.fired, DF_MARK_ALERT_FIRED, e.now_ms);
+        mark_alerts(&e.resolved, DF_MARK_ALERT_RESOLVED, e.now_ms);
         for (int i = 0; i < ALERT_RULES; i++)
             df_metric_set(a->firing[i], (double)e.firing[i]);
         if (a->delivery && e.fired.count + e.grown.count + e.resolved.count > 0)

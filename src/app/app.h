@@ -27,6 +27,7 @@ struct df_app {
     struct df_key_watch *key_watch;
     struct df_rekey *rekey;
     struct df_outbound outbound;
+    struct df_series *series;
     struct df_instance *instance;
     struct df_shards *shards;     /* NULL: this process takes no work from the tables */
     struct df_delivery *delivery; /* its channels are known whether or not this process delivers */
@@ -66,6 +67,7 @@ struct df_app {
 
 /* part_access.c */
 extern const struct df_part df_part_store;
+extern const struct df_part df_part_series;
 extern const struct df_part df_part_instance;
 extern const struct df_part df_part_access;
 extern const struct df_part df_part_housekeeping;

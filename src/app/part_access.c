@@ -10,6 +10,7 @@
 #include "imports/imports.h"
 #include "interface/interface.h"
 #include "relay/relays.h"
+#include "series/series.h"
 #include "webhooks/subscriptions.h"
 
 #define HOUSEKEEPING_MS 5000
@@ -50,6 +51,31 @@ static void free_store(struct df_app *app)
 }
 
 const struct df_part df_part_store = {.start = start_store, .end = end_store, .free = free_store};
+
+/* --- the figures that the server keeps --- */
+
+static enum df_code start_series(struct df_app *app, struct df_err *err)
+{
+    (void)err;
+    app->series = df_series_new(&(struct df_series_options){
+        .store = app->access.store, .clock = app->access.clock, .settings = app->settings->series});
+    df_series_start(app->series);
+    return DF_OK;
+}
+
+static void end_series(struct df_app *app)
+{
+    df_series_end(app->series);
+}
+
+static void free_series(struct df_app *app)
+{
+    df_series_free(app->series);
+}
+
+/* It ends after all that counts, and before the store. */
+const struct df_part df_part_series = {
+    .start = start_series, .end = end_series, .free = free_series};
 
 /* --- this process, for others --- */
 

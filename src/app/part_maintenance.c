@@ -10,6 +10,7 @@
 #include "retention/purge.h"
 #include "retention/retention.h"
 #include "retention/subjects.h"
+#include "series/series.h"
 
 #define TURN_FAILED_MS 10000
 
@@ -47,8 +48,14 @@ static int64_t turn_sweep(struct df_app *app)
     return df_imports_sweep_turn(app->imports);
 }
 
+static int64_t turn_series(struct df_app *app)
+{
+    return df_series_turn(app->series);
+}
+
 static const struct maintenance_turn turns[] = {
-    {turn_retention}, {turn_purge}, {turn_subjects}, {turn_expiry}, {turn_due}, {turn_sweep},
+    {turn_retention}, {turn_purge}, {turn_subjects}, {turn_expiry},
+    {turn_due},       {turn_sweep}, {turn_series},
 };
 #define TURNS (sizeof turns / sizeof turns[0])
 static_assert(TURNS <= DF_MAINTENANCE_TURNS, "struct df_app has their times");

@@ -19,6 +19,7 @@
 #include "relay/relays.h"
 #include "retention/purge.h"
 #include "retention/subjects.h"
+#include "series/series.h"
 #include "webhooks/subscriptions.h"
 
 #include <assert.h>
@@ -44,6 +45,7 @@ struct df_server {
 static const struct df_part *const server_parts[] = {
     &df_part_outbound, /* stopped after all its callers, and freed last */
     &df_part_store,    /* its threads end last */
+    &df_part_series,
     &df_part_keys,
     &df_part_masker,
     &df_part_instance,
@@ -83,6 +85,8 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
         {df_admin_routes, NULL},
         {df_policy_routes, NULL},
         {df_search_routes, NULL},
+        {df_series_routes, NULL},
+        {df_timeline_routes, app->delivery},
         {df_key_routes, app->key_watch},
         {df_audit_routes, &s->temp_dir},
         {df_subject_routes, &df_app_kept},

@@ -76,6 +76,7 @@ static const struct df_config_section sections[] = {
     {"security", df_secret_age_keys, AT(alerts)},
     {"webhooks", df_webhooks_keys, AT(webhooks)},
     {"alerts", df_alerts_keys, AT(alerts)},
+    {"series", df_series_keys, AT(series)},
     {"retention", df_retention_keys, AT(retention)},
     {"backup", df_backup_keys, AT(backup)},
     {"sensitive_data", df_sensitive_keys, AT(sensitive)},

@@ -22,6 +22,7 @@
 #include "relay/settings.h"
 #include "resilience/settings.h"
 #include "retention/settings.h"
+#include "series/settings.h"
 #include "store/settings.h"
 #include "webhooks/settings.h"
 
@@ -56,6 +57,7 @@ struct df_settings {
     struct df_webhooks_settings webhooks;
     struct df_sensitive_settings sensitive;
     struct df_alerts_settings alerts;
+    struct df_series_settings series;
     struct df_retention_settings retention;
     struct df_backup_settings backup;
     struct df_relay_settings *relays; /* [relay.NAME], in the order of first appearance */

@@ -41,6 +41,7 @@ struct df_delivery_request {
     struct df_str breaker;
     struct df_str correlation_id; /* for log lines */
     struct df_str client_id;      /* for log lines; absent: none */
+    struct df_str client_key;     /* the client's id, for figures; absent: the tenant */
     struct df_str tenant;         /* whose share of slots it uses; absent: the channel's own */
     struct df_str batch_id;
     struct df_str subscription_id;

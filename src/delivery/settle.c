@@ -10,6 +10,7 @@
  */
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/tally.h"
 #include "base/uuid.h"
 #include "delivery/attempts.sql.h"
 #include "delivery/delivery_private.h"
@@ -350,6 +351,31 @@ static enum df_code settle_run(struct df_db *db, struct df_job *job, struct df_e
     return code == DF_OK ? mirror_rows(db, s, &written, now, err) : code;
 }
 
+/* For the series: rows that arrived, and tries that failed. Neighbours of one client together. */
+static void tally_settled(const struct delivery_channel *ch, const struct df_list *rows)
+{
+    struct df_str channel = df_str_c(ch->c->name);
+    struct df_str client = DF_STR_NULL;
+    struct df_tallied n = {0};
+    const struct delivery_row *r;
+
+    DF_LIST_EACH (r, rows, link) {
+        const struct df_delivery_request *q = &r->request;
+        struct df_str whose = q->client_key.ptr ? q->client_key : q->tenant;
+        if (r->stale || r->outcome == DELIVERY_DEFERRED)
+            continue;
+        if (n.delivered + n.failed > 0 && !df_str_eq(whose, client)) {
+            df_tally(client, channel, &n);
+            n = (struct df_tallied){0};
+        }
+        client = whose;
+        n.delivered += r->outcome == DELIVERY_SENT;
+        n.failed += r->outcome != DELIVERY_SENT;
+    }
+    if (n.delivered + n.failed > 0)
+        df_tally(client, channel, &n);
+}
+
 static void log_stale(const struct delivery_channel *ch, size_t stale)
 {
     struct df_log_field fields[] = {DF_F("channel", df_str_c(ch->c->name)), DF_FI("rows", stale)};
@@ -406,8 +432,10 @@ static void settle_done(struct df_job *job, enum df_code code, const struct df_e
     if (code != DF_OK) { /* first, since the error is in the job, which is used again */
         struct df_log_field fields[] = {DF_F("channel", df_str_c(ch->c->name))};
         df_log_write(DF_LOG_ERROR, "DeliveryCycleFailed", fields, 1, "%s", err->detail);
-    } else if (ch->c->committed) {
-        ch->c->committed(ch->c);
+    } else {
+        tally_settled(ch, &s->rows);
+        if (ch->c->committed)
+            ch->c->committed(ch->c);
     }
     if (code == DF_OK && s->lost)
         df_shards_doubt(ch->shards, s->lost);
@@ -519,10 +547,13 @@ void delivery_settle_rest(struct delivery_channel *ch)
     s->shown_count = 0;
     s->reset = 0;
     s->job = (struct df_job){.run = settle_run};
-    if (s->rows.count > 0 && df_store_write_wait(ch->d->opt.store, &s->job, &err) != DF_OK)
+    if (s->rows.count > 0 && df_store_write_wait(ch->d->opt.store, &s->job, &err) != DF_OK) {
         df_log_warn("DeliveryCycleFailed", "%s", err.detail);
-    else if (s->rows.count > 0 && ch->c->committed)
-        ch->c->committed(ch->c);
+    } else if (s->rows.count > 0) {
+        tally_settled(ch, &s->rows);
+        if (ch->c->committed)
+            ch->c->committed(ch->c);
+    }
     free_rows(&s->rows);
     free_rows(&ch->ready);
     free_rows(&ch->ghosts);

@@ -11,6 +11,7 @@
  */
 #include "integrations/integrations_private.h"
 
+#include "base/tally.h"
 #include "net/field.h"
 
 #include <assert.h>
@@ -30,6 +31,13 @@ void integration_call_count(struct df_work *w)
     df_metric_add_traced(c->to->calls[c->outcome], 1, trace);
     df_metric_observe_traced(c->to->duration,
                              (double)(df_mono_ns(c->all->opt.clock) - c->started_ns) / 1e9, trace);
+    /* What is kept for later is counted when it arrives. */
+    df_tally(df_uuid_str(&c->client), DF_STR("integrations"),
+             &(struct df_tallied){
+                 .accepted = 1,
+                 .delivered = c->outcome == INTEGRATION_SUCCESS,
+                 .failed = c->outcome != INTEGRATION_SUCCESS && c->outcome != INTEGRATION_ENQUEUED,
+             });
     if (c->counted)
         integrations_end(c->all, &c->client);
 }

@@ -2,6 +2,7 @@
 #include "interface/acks.h"
 
 #include "access/handler.h"
+#include "base/tally.h"
 #include "interface/acks.sql.h"
 #include "interface/interface.h"
 #include "interface/owners.h"
@@ -19,6 +20,7 @@ struct call {
     struct df_str payload;
     struct df_subjects people; /* whom the payload names */
     int64_t id;
+    struct df_str owner; /* the client of its document */
 };
 
 enum df_code df_ack_enqueue(struct df_db *db, struct df_str business_doc_id, struct df_str payload,
@@ -92,13 +94,12 @@ static enum df_code run_post_ack(struct df_db *db, struct df_work *w, struct df_
 {
     struct call *c = (struct call *)w;
     const struct df_interface_options *opt = df_interface_options_of(w->arg);
-    struct df_str owner;
-    enum df_code code = find_owner(db, c, &owner, err);
+    enum df_code code = find_owner(db, c, &c->owner, err);
     if (code != DF_OK)
         return code;
-    code =
-        df_ack_enqueue(db, c->business_doc_id, c->payload,
-                       df_str_c(opt->settings.functional_ack_url), owner, w->now_ms, &c->id, err);
+    code = df_ack_enqueue(db, c->business_doc_id, c->payload,
+                          df_str_c(opt->settings.functional_ack_url), c->owner, w->now_ms, &c->id,
+                          err);
     if (code != DF_OK)
         return code;
     struct df_str row = df_arena_printf(df_req_arena(w->req), "%lld", (long long)c->id);
@@ -110,6 +111,7 @@ static void ack_posted(struct df_work *w)
     const struct call *c = (const struct call *)w;
 
     df_interface_wake(w->arg, DF_WORK_ACKS);
+    df_tally(c->owner, DF_STR("functional-ack"), &(struct df_tallied){.accepted = 1});
     df_json_open(&w->json, '{');
     df_json_kv_int(&w->json, "id", c->id);
     df_json_kv_text(&w->json, "businessDocId", c->business_doc_id);

@@ -5,6 +5,7 @@
  * receipt.
  */
 #include "access/handler.h"
+#include "base/tally.h"
 #include "interface/interface.h"
 #include "interface/payload.h"
 #include "interface/tickets.sql.h"
@@ -16,6 +17,8 @@ struct call {
     struct df_callback callback;
     struct df_str status; /* CallbackStatus after this call */
     int64_t id;
+    struct df_str client;            /* the ticket's; absent: nobody's */
+    int64_t sent_ms;                 /* when the ticket arrived at the gateway; -1: it has not */
     bool same;                       /* the ticket has this callback already */
     char hash[DF_MASK_HASH_LEN + 1]; /* empty: it is stored as it came */
     struct df_str payload;           /* as it is stored */
@@ -28,6 +31,8 @@ static void read_ticket(void *arg, struct df_result *r)
     struct df_str hash = df_col_text(r, callback_find_CallbackHash);
 
     c->id = df_col_int(r, callback_find_Id);
+    c->client = df_arena_str(df_req_arena(c->w.req), df_col_text(r, callback_find_ClientId));
+    c->sent_ms = df_col_time(r, callback_find_GatewaySendSentAt);
     /* A new payload of the ticket takes the callback away, but not its hash. */
     c->same = before.ptr && (hash.ptr ? df_str_eq(hash, df_str_c(c->hash))
                                       : df_str_eq(before, df_req_body(c->w.req)));
@@ -74,6 +79,8 @@ static void write_status(struct df_work *w)
 {
     const struct call *c = (const struct call *)w;
 
+    if (!c->same && c->sent_ms >= 0)
+        df_tally_ack(c->client, DF_STR("ticket-gateway"), w->now_ms - c->sent_ms);
     df_json_open(&w->json, '{');
     df_json_kv_text(&w->json, "businessEntity", c->callback.business_entity);
     df_json_kv_text(&w->json, "businessDocId", c->callback.business_doc_id);

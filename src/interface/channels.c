@@ -15,6 +15,7 @@
 struct parcel {
     struct df_str id;
     struct df_str reference;
+    struct df_str client; /* its id; absent: nobody's */
     struct df_str url;
     struct df_str body;
     bool old_key;    /* KeyForm 0: an older version of the program tried to send this content */
@@ -49,6 +50,7 @@ static enum df_code build_request(const struct df_channel *c, const struct parce
     ret->url = df_arena_cstr(a, p->url);
     ret->body = df_arena_str(a, p->body);
     ret->private_too = true;
+    ret->client_key = df_arena_str(a, p->client);
     ret->correlation_id = df_arena_str(a, p->reference);
     ret->correlation_header = df_field_text(a, ret->correlation_id);
     ret->idempotency_key = idempotency_key(c, p, a);
@@ -73,6 +75,7 @@ static enum df_code build_ack(const struct df_channel *c, struct df_str id, stru
     const struct parcel p = {
         .id = id,
         .reference = df_col_text(r, ack_load_BusinessDocId),
+        .client = df_col_text(r, ack_load_ClientId),
         .url =
             or_configured(df_col_text(r, ack_load_TargetUrl), i->opt.settings.functional_ack_url),
         .body = df_col_text(r, ack_load_PayloadJson),
@@ -90,6 +93,7 @@ static enum df_code build_return(const struct df_channel *c, struct df_str id, s
     const struct parcel p = {
         .id = id,
         .reference = df_col_text(r, ticket_return_load_BusinessDocId),
+        .client = df_col_text(r, ticket_return_load_ClientId),
         .url = or_configured(df_col_text(r, ticket_return_load_TargetUrl),
                              i->opt.settings.ticket_return_url),
         .body = df_col_text(r, ticket_return_load_PayloadJson),
@@ -107,6 +111,7 @@ static enum df_code build_gateway(const struct df_channel *c, struct df_str id, 
     const struct parcel p = {
         .id = id,
         .reference = df_col_text(r, gateway_load_BusinessDocId),
+        .client = df_col_text(r, gateway_load_ClientId),
         .url = df_str_c(i->opt.settings.ticket_send_url),
         .body = df_col_text(r, gateway_load_RawPayloadJson),
         .old_key = df_col_int(r, gateway_load_GatewaySendKeyForm) == 0,

@@ -11,6 +11,7 @@
  */
 #include "access/handler.h"
 #include "base/personal.h"
+#include "base/tally.h"
 #include "interface/acks.h"
 #include "interface/counterparties.sql.h"
 #include "interface/interface.h"
@@ -185,6 +186,7 @@ static void counterparty_posted(struct df_work *w)
 
     if (c->party.ack_required)
         df_interface_wake(w->arg, DF_WORK_ACKS);
+    df_tally(c->owner, DF_STR("counterparties"), &(struct df_tallied){.accepted = 1});
     df_json_open(&w->json, '{');
     df_json_kv_int(&w->json, "id", c->id);
     df_json_kv_text(&w->json, "businessDocId", c->party.doc.business_doc_id);

@@ -8,6 +8,7 @@
  * process that does not process tickets.
  */
 #include "base/personal.h"
+#include "base/tally.h"
 #include "interface/processing_private.h"
 #include "interface/tickets.sql.h"
 #include "store/rows.h"
@@ -331,11 +332,15 @@ void ticket_accepted(struct df_interface *i, struct ticket_acceptance *c)
     if (!c->changed)
         return;
     if (!c->judged) {
+        df_tally(c->t.client_id, DF_STR(TICKET_CHANNEL), &(struct df_tallied){.accepted = 1});
         df_interface_wake(i, DF_WORK_TICKETS);
         return;
     }
     ticket_tell(&c->t, ticket_happens(&c->t, TICKET_EV_WRITTEN));
     bool is_processed = c->t.state == TICKET_PROCESSED;
+    df_tally(
+        c->t.client_id, DF_STR(TICKET_CHANNEL),
+        &(struct df_tallied){.accepted = 1, .processed = is_processed, .failed = !is_processed});
     ticket_count_outcome(is_processed ? "processed" : "rejected", 1);
     (void)atomic_fetch_add(&i->processed_count, is_processed);
     ticket_effects_wake(i, is_processed, c->t.ack.ptr != NULL, c->webhooks, c->due_ms);

@@ -8,6 +8,7 @@
  */
 #include "base/log.h"
 #include "base/personal.h"
+#include "base/tally.h"
 #include "interface/processing.sql.h"
 #include "interface/processing_private.h"
 #include "store/rows.h"
@@ -196,6 +197,17 @@ static enum df_code run_outcome(struct df_db *db, struct df_job *job, struct df_
 
 /* --- after the commit ------------------------------------------------------------------------- */
 
+static void tally_ticket(const struct ticket *t)
+{
+    struct df_tallied n = {
+        .processed = t->state == TICKET_PROCESSED,
+        .failed = t->state == TICKET_REJECTED || t->state == TICKET_PUT_OFF ||
+                  t->state == TICKET_GIVEN_UP,
+    };
+    if (n.processed + n.failed > 0)
+        df_tally(t->client_id, DF_STR(TICKET_CHANNEL), &n);
+}
+
 static void tell_of_outcomes(struct ticket_batch *b)
 {
     size_t counts[TICKET_STATES] = {0};
@@ -205,6 +217,7 @@ static void tell_of_outcomes(struct ticket_batch *b)
         struct ticket *t = &b->tickets[i];
         ticket_tell(t, ticket_happens(t, t->found ? TICKET_EV_WRITTEN : TICKET_EV_FENCED));
         counts[t->state]++;
+        tally_ticket(t);
     }
     ticket_count_outcome("processed", counts[TICKET_PROCESSED]);
     ticket_count_outcome("rejected", counts[TICKET_REJECTED]);
@@ -320,6 +333,7 @@ enum df_code ticket_refuse_unread(struct ticket_batch *b, struct df_str why, boo
     if (code != DF_OK || f.written == 0)
         return code;
     ticket_count_outcome(given_up ? "given_up" : "rejected", 1);
+    df_tally(DF_STR_NULL, DF_STR(TICKET_CHANNEL), &(struct df_tallied){.failed = 1});
     df_log_write(given_up ? DF_LOG_ERROR : DF_LOG_WARN,
                  given_up ? "TicketGivenUp" : "TicketRejected", fields, 1, DF_STR_FMT,
                  DF_STR_ARG(why));

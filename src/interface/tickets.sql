@@ -161,16 +161,16 @@ WHERE BusinessEntity = CAST(:entity AS VARCHAR(101)) AND BusinessDocId = CAST(:d
 -- collation a database may take different texts for equal.
 -- name: callback_find
 -- dialect: sqlite
-SELECT Id, CallbackStatus, CallbackPayloadJson, CallbackHash
+SELECT Id, CallbackStatus, CallbackPayloadJson, CallbackHash, ClientId, GatewaySendSentAt
 FROM TB_TICKET_INTERFACE
 WHERE BusinessEntity = :entity AND BusinessDocId = :doc AND PhaseCode = :phase;
 -- dialect: postgres
-SELECT Id, CallbackStatus, CallbackPayloadJson, CallbackHash
+SELECT Id, CallbackStatus, CallbackPayloadJson, CallbackHash, ClientId, GatewaySendSentAt
 FROM TB_TICKET_INTERFACE
 WHERE BusinessEntity = :entity AND BusinessDocId = :doc AND PhaseCode = :phase
 FOR UPDATE;
 -- dialect: sqlserver
-SELECT Id, CallbackStatus, CallbackPayloadJson, CallbackHash
+SELECT Id, CallbackStatus, CallbackPayloadJson, CallbackHash, ClientId, GatewaySendSentAt
 FROM TB_TICKET_INTERFACE WITH (UPDLOCK, ROWLOCK)
 WHERE BusinessEntity = CAST(:entity AS VARCHAR(101)) AND BusinessDocId = CAST(:doc AS VARCHAR(101))
   AND PhaseCode = :phase;

@@ -21,6 +21,7 @@
  * behind it. Chains are sent in rounds: the first of each, then the second of those whose first has
  * arrived. A failure ends its chain.
  */
+#include "base/tally.h"
 #include "privacy/mask.h"
 #include "relay/relay_private.h"
 #include "store/rows.h"
@@ -297,6 +298,20 @@ static void note_duration(struct df_relay *r, const struct df_event *e)
     df_metric_observe_traced(r->duration, (double)e->duration_ms / 1e3, traced ? &trace : NULL);
 }
 
+/* Events of other applications are no client's. */
+static void tally_batch(const struct df_relay *r, const int64_t counts[RELAY_OUTCOMES])
+{
+    char channel[DF_TALLY_CHANNEL_MAX + 1];
+    struct df_tallied n = {
+        .delivered = counts[RELAY_PROCESSED],
+        .failed = counts[RELAY_RETRY] + counts[RELAY_FAILED] + counts[RELAY_HELD],
+    };
+
+    (void)snprintf(channel, sizeof channel, "relay:%s", r->s->name);
+    if (n.delivered + n.failed > 0)
+        df_tally(DF_STR_NULL, df_str_c(channel), &n);
+}
+
 /* Called after the commit. */
 static void log_batch(struct df_relay *r, const struct relay_batch *b, bool has_due)
 {
@@ -330,6 +345,7 @@ static void log_batch(struct df_relay *r, const struct relay_batch *b, bool has_
     }
     for (size_t i = 0; i < RELAY_OUTCOMES; i++)
         df_metric_add(r->attempts[i], (double)counts[i]);
+    tally_batch(r, counts);
     df_lock(&r->lock);
     if (again_ms < INT64_MAX)
         r->again_ms = df_mono_ms(r->opt.clock) + again_ms + AGAIN_MARGIN_MS;

@@ -15,6 +15,7 @@
 #include "base/checksum.h"
 #include "base/metrics.h"
 #include "base/personal.h"
+#include "base/tally.h"
 #include "base/uuid.h"
 #include "delivery/delivery.h"
 #include "net/field.h"
@@ -322,6 +323,9 @@ static void events_accepted(struct df_work *w)
     if (channel)
         df_delivery_wake(w->arg, channel);
     df_metric_add(df_metric_get(&accepted_total, NULL), (double)c->count);
+    const struct df_client *client = df_auth_client(w->req);
+    df_tally(client ? df_uuid_str(&client->id) : DF_STR_NULL, DF_STR("events"),
+             &(struct df_tallied){.accepted = (int64_t)c->count});
     df_log_write(DF_LOG_INFO, "EventsAccepted", fields, sizeof fields / sizeof fields[0], "%s", "");
     write_answer(w);
 }

@@ -31,6 +31,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/metrics.h"
+#include "base/tally.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -231,6 +232,7 @@ static bool is_over(const struct df_breaker *b) DF_REQUIRES(b->lock)
 /* A change of state, logged once the lock is free. */
 struct change {
     bool made;
+    enum df_breaker_state from;
     enum df_breaker_state to;
     int64_t calls;
     int64_t failed;
@@ -241,7 +243,7 @@ static void change_locked(struct df_breaker *b, enum df_breaker_state to, int64_
                           int64_t wall_ms, struct change *ret) DF_REQUIRES(b->lock)
 {
     assert(to != b->state);
-    *ret = (struct change){true, to, b->calls, b->failed, b->slow};
+    *ret = (struct change){true, b->state, to, b->calls, b->failed, b->slow};
     show_state(b, b->state, to);
     b->state = to;
     b->generation++;
@@ -260,6 +262,11 @@ static void log_change(const struct df_breaker *b, const struct change *c)
     struct df_log_field destination[] = {DF_F("destination", df_str_n(b->name, b->name_len))};
     if (!c->made)
         return;
+    /* Probes that fail open it again: that is no news. */
+    if (c->to == DF_BREAKER_OPEN && c->from == DF_BREAKER_CLOSED)
+        df_tally_mark(DF_MARK_BREAKER_OPENED, df_wall_ms(b->clock), destination[0].text);
+    if (c->to == DF_BREAKER_CLOSED)
+        df_tally_mark(DF_MARK_BREAKER_CLOSED, df_wall_ms(b->clock), destination[0].text);
     switch (c->to) {
     case DF_BREAKER_OPEN:
         df_log_write(DF_LOG_WARN, "CircuitBreakerOpened", destination, 1,

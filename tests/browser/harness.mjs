@@ -77,7 +77,7 @@ async function startGateway() {
   const server = await serve('gateway', {
     'admin.key_file': join(scratch, 'admin.key'), 'gateway.api_key': 'gateway key', 'gateway.functional_ack_url': `${sandbox}/gateway/acks`,
     'gateway.ticket_return_url': `${sandbox}/gateway/returns`, 'gateway.ticket_send_url': `${sandbox}/gateway/tickets`,
-    'omniflow.url': sandbox, 'omniflow.api_key': 'omniflow key', 'delivery.allow_private_targets': 'on', 'delivery.max_attempts': 2, 'delivery.retry_base_ms': 20, 'breaker.open_ms': 200, 'webhooks.retry_delays_ms': '20', 'alerts.interval_seconds': 1,
+    'omniflow.url': sandbox, 'omniflow.api_key': 'omniflow key', 'delivery.allow_private_targets': 'on', 'delivery.max_attempts': 2, 'delivery.retry_base_ms': 20, 'breaker.open_ms': 200, 'webhooks.retry_delays_ms': '20', 'alerts.interval_seconds': 1, 'series.interval_seconds': 1,
     'relay.events.dispatcher': 'http', 'relay.events.target': `${sandbox}/gateway/events`,
   }, bareReady);
   const made = await ask(`${server.url}admin/clients`, { headers: { 'X-Admin-Key': key }, body: { name: 'Browser', scopes: ['interface', 'callback', 'imports', 'acks', 'events'] } });

@@ -12,6 +12,7 @@ import './alerts.mjs';
 import './imports.mjs';
 import './interface.mjs';
 import './operators.mjs';
+import './series.mjs';
 import './webhooks.mjs';
 
 test('shows version, readiness, each check and the back end', LIMIT, async () => {

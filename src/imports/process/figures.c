@@ -1,6 +1,7 @@
 /* Metrics and log messages of chunks and batches. */
 #include "imports/figures.h"
 #include "base/metrics.h"
+#include "base/tally.h"
 #include "imports/process/process_private.h"
 
 /* A chunk may wait for its ack, and a batch may have many chunks. */
@@ -91,6 +92,22 @@ void import_note_chunk_error(const struct import_chunk *c, const char *reason)
     df_log_write(DF_LOG_WARN, "ChunkError", fields, 3, "the chunk was not accepted");
 }
 
+/* A chunk is delivered when the peer took it, whatever it said of the records. */
+static void tally_chunk(const struct import_chunk *c, const int64_t counts[DF_ITEM_STATUSES],
+                        int64_t now_ms)
+{
+    struct df_str client = c->batch->row.client_id;
+    bool delivered = c->sent_count > 0 && c->outcome == DF_CHUNK_IMPORTED;
+
+    df_tally(client, DF_STR("imports"),
+             &(struct df_tallied){.processed = counts[DF_ITEM_STATUS_IMPORTED] +
+                                               counts[DF_ITEM_STATUS_SKIPPED],
+                                  .delivered = delivered,
+                                  .failed = counts[DF_ITEM_STATUS_ERROR]});
+    if (delivered && c->sent_ms > 0)
+        df_tally_ack(client, DF_STR("imports"), now_ms - c->sent_ms);
+}
+
 void import_note_settled(const struct import_chunk *c, int64_t now_ms)
 {
     static const char *const outcomes[DF_ITEM_STATUSES] = {"imported", "error", "skipped"};
@@ -101,6 +118,7 @@ void import_note_settled(const struct import_chunk *c, int64_t now_ms)
                                  (double)(now_ms - c->first_ms) / 1e3, &c->out.trace);
     for (size_t i = 0; i < c->count; i++)
         counts[c->items[i].status] += c->items[i].records;
+    tally_chunk(c, counts, now_ms);
     for (size_t i = 0; i < DF_ITEM_STATUSES; i++) {
         struct df_str labels[] = {c->batch->row.client, df_str_c(outcomes[i])};
         if (counts[i] > 0)

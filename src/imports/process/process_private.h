@@ -46,7 +46,8 @@ enum {
 
 /* The batch's row. Memory: the batch's arena. */
 struct import_row {
-    struct df_str client; /* the client's identifier */
+    struct df_str client;    /* the client's identifier */
+    struct df_str client_id; /* and its id */
     struct df_str file_name;
     enum df_file_type file_type;
     struct df_str upload_path;

@@ -124,6 +124,7 @@ static void read_batch_row(void *arg, struct df_result *r)
 
     b->row = (struct import_row){
         .client = df_arena_str(a, df_col_text(r, owner_load_ClientIdentifier)),
+        .client_id = df_arena_str(a, df_col_text(r, owner_load_ClientId)),
         .file_name = df_arena_str(a, df_col_text(r, owner_load_FileName)),
         .file_type = (enum df_file_type)df_col_int(r, owner_load_FileType),
         .upload_path = df_arena_str(a, df_col_text(r, owner_load_UploadPath)),

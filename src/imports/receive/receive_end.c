@@ -7,6 +7,7 @@
 
 #include "access/usage.h"
 #include "base/metrics.h"
+#include "base/tally.h"
 #include "imports/figures.h"
 #include "json/write.h"
 
@@ -90,6 +91,8 @@ void df_receive_end(struct df_receive *up, enum df_receive_outcome outcome)
         df_metric_add(df_metric_get(&upload_bytes_total, labels), (double)up->size_bytes);
         import_note_state(labels[0],
                           up->decision.scheduled ? DF_BATCH_SCHEDULED : DF_BATCH_PENDING);
+        df_tally(df_uuid_str(&up->client_id), DF_STR("imports"),
+                 &(struct df_tallied){.accepted = 1});
     }
 }
 

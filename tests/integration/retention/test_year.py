@@ -31,6 +31,8 @@ FIXED = {"SchemaScripts", "Clients", "ClientPolicies", "WorkShards", "WorkOwners
          "LockInstallation"}
 # The audit log is kept for five years; a chain of keys or stubs has a row a rotation.
 KEPT = {"AuditLog", "AuditHead", "AuditStubs", "DataKeys", "PurgeJobs", "Erasures"}
+# Figures of 90 days, whatever the documents do.
+FIGURES = {"SeriesPoints", "SeriesMarks"}
 # Follows its documents by a job of its own.
 LATER = "subjectindex"
 
@@ -67,7 +69,7 @@ def tables(backend):
 
 def rows(backend):
     """Of every table that grows with the traffic."""
-    fixed = {name.lower() for name in FIXED | KEPT}
+    fixed = {name.lower() for name in FIXED | KEPT | FIGURES}
     return {name.lower(): backend.query(f"SELECT COUNT(*) FROM {name}")[0][0] for name in tables(backend) if name.lower() not in fixed}
 
 
@@ -167,7 +169,7 @@ class Year:
     def look(self):
         if self.backend.name == "postgres":
             execute(self.server, "VACUUM")  # what autovacuum does for larger tables
-        return rows(self.backend), size(self.backend), claim_cost(self.backend, self.now())
+        return rows(self.backend), size(self.backend), claim_cost(self.backend, self.now()), self.one("SELECT COUNT(*) FROM SeriesPoints")
 
 
 def test_a_year_of_traffic_leaves_no_more_than_a_month_of_it(make_server, sandbox, tmp_path):
@@ -187,6 +189,7 @@ def test_a_year_of_traffic_leaves_no_more_than_a_month_of_it(make_server, sandbo
     assert last[0].get(LATER, 0) <= 2 * third[0].get(LATER, 0)
     assert last[1] <= third[1] * 1.25, "bytes"
     assert last[2] <= third[2] * 1.25 + 2, "what a claim reads"
+    assert 0 < last[3] <= third[3] * 1.5 + 100, "figures"
     # Without traffic all of it goes, and so does its space.
     year.pass_days(45)
     wait_for(lambda: not any(rows(year.backend).values()), "no document is left")

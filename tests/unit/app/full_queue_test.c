@@ -176,6 +176,7 @@ static void fill_in(const char *pattern, char *out, size_t size)
         {"{name}", "down"},
         {"{path...}", "a/b"},
         {"{file}", "nothing"},
+        {"{kind}", "ticket"},
         {"{id}", has_uuid ? UUID : "1"},
     };
     size_t len = 0;
