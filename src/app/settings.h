@@ -23,6 +23,7 @@
 #include "resilience/settings.h"
 #include "retention/settings.h"
 #include "store/settings.h"
+#include "telemetry/settings.h"
 #include "webhooks/settings.h"
 
 enum df_role {
@@ -58,6 +59,7 @@ struct df_settings {
     struct df_alerts_settings alerts;
     struct df_retention_settings retention;
     struct df_backup_settings backup;
+    struct df_telemetry_settings telemetry;
     struct df_relay_settings *relays; /* [relay.NAME], in the order of first appearance */
     size_t relay_count;
     struct df_integration_settings *integrations; /* [integration.NAME], likewise */

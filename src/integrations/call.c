@@ -228,6 +228,8 @@ static void make_attempt(struct integration_call *c)
         .headers = c->headers,
         .correlation_id = df_req_correlation_id(c->w.req),
         .trace = *df_req_trace(c->w.req),
+        .channel = "integrations",
+        .resend_count = c->attempt,
         .breaker = c->to->breaker_key,
         .classify = df_outbound_judge_passed_on,
         .done = call_answered,

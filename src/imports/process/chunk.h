@@ -88,6 +88,7 @@ struct import_chunk {
     bool gives_up;            /* the last call's failure was the last one allowed */
     int64_t due_ms;           /* monotonic */
     int64_t first_ms;         /* monotonic: when it was cut */
+    int64_t asked_ms;         /* wall: when it was last sent, by any owner */
     struct df_str ack_id;
 
     /* Its call. */

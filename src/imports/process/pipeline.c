@@ -67,6 +67,7 @@ static void resume_chunk(struct import_chunk *c, const struct import_open *open)
     c->has_row = true;
     c->attempts = open->attempts;
     c->ack_id = open->ack_id;
+    c->asked_ms = open->sent_ms;
     if (open->ack.ptr) {
         import_chunk_happens_with(c, CHUNK_EV_FOUND_ACKED, (struct import_news){.ack = open->ack});
     } else if (open->status == DF_CHUNK_AWAITING_ACK && !is_left_over(c)) {

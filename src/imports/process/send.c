@@ -43,6 +43,7 @@ void import_send(struct import_chunk *c)
     assert(c->state == CHUNK_SENDING && c->has_row && c->attempts > 0);
     b->hand.in_flight++;
     df_log_write(DF_LOG_INFO, "ChunkSent", fields, 3, "to OmniFlow");
+    c->asked_ms = df_wall_ms(b->imports->opt.clock);
     import_request(c);
     c->out.done = chunk_answered;
     c->out.arg = c;
