@@ -228,6 +228,7 @@ static void make_attempt(struct integration_call *c)
         .headers = c->headers,
         .correlation_id = df_req_correlation_id(c->w.req),
         .trace = *df_req_trace(c->w.req),
+        .passes_trace = true,
         .channel = "integrations",
         .resend_count = c->attempt,
         .breaker = c->to->breaker_key,

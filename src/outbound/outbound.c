@@ -68,13 +68,11 @@ static void put_headers(struct df_out *out)
 {
     struct df_headers all = out->headers;
 
-    assert(out->trace.text[0]);
     if (out->correlation_id.ptr)
         df_headers_add(&all, DF_STR("X-Correlation-Id"), out->correlation_id);
     if (out->idempotency_key.ptr)
         df_headers_add(&all, DF_STR("Idempotency-Key"), out->idempotency_key);
-    df_headers_add(&all, DF_STR("traceparent"),
-                   df_trace_parent(out->span ? &out->span->trace : &out->trace));
+    df_headers_add(&all, DF_STR("traceparent"), df_trace_parent(&out->sent));
     df_headers_add(&all, DF_STR("x-trace-id"),
                    out->trace_id.ptr ? out->trace_id : df_trace_id(&out->trace));
     out->call.headers = all.at;
@@ -85,11 +83,15 @@ static void put_headers(struct df_out *out)
 
 static void begin_span(struct df_outbound *o, struct df_out *out)
 {
+    assert(out->trace.text[0]);
     out->span = NULL;
-    if (!df_spans_on() || !df_trace_is_sampled(&out->trace))
+    if (!df_spans_on() || !df_trace_is_sampled(&out->trace)) {
+        out->sent = out->passes_trace ? out->trace : df_trace_child(&out->trace, o->clock);
         return;
+    }
     out->span = DF_ARENA_NEW(out->headers.arena, struct df_span);
     df_span_begin(out->span, &out->trace, out->call.method, DF_SPAN_CLIENT, o->clock);
+    out->sent = out->span->trace;
 }
 
 /* The URL itself is left out: its path and query may name people, and hold secrets. */

@@ -114,8 +114,8 @@ struct df_out {
     struct df_headers headers; /* the caller's own */
     struct df_str correlation_id;  /* X-Correlation-Id: a header's value; absent: none */
     struct df_str idempotency_key; /* absent: none, or it is among `headers` */
-    /* The context that the call is part of. If it is recorded, each sending is a span of its own
-     * below it, and traceparent names that span; if not, traceparent is this. */
+    /* The context that the call is part of. Each sending has a span of its own below it, which
+     * traceparent names; it is recorded if the context is. */
     struct df_trace trace;
     struct df_str trace_id; /* x-trace-id; absent: that of `trace` */
     /* For the span; each may be absent. */
@@ -123,6 +123,7 @@ struct df_out {
     struct df_str item;  /* its id */
     struct df_str client_id;
     int64_t resend_count;  /* attempts before this one */
+    bool passes_trace;     /* if it is not recorded, traceparent is `trace` itself */
     struct df_str breaker; /* its key; absent: the URL's destination */
     bool unguarded;        /* the caller has permits of its own and tells its breaker itself */
     /* The breaker of the URL's destination is asked too, and told of what concerns the whole host.
@@ -144,7 +145,8 @@ struct df_out {
     struct df_breaker_permit permit;
     struct df_breaker *held_host; /* the same of the host; NULL: not asked */
     struct df_breaker_permit host_permit;
-    struct df_span *span; /* of the sending under way, in the headers' arena; NULL: not recorded */
+    struct df_trace sent; /* traceparent of the sending under way */
+    struct df_span *span; /* its span, in the headers' arena; NULL: not recorded */
 };
 
 /* What the breakers of a target and its host would say to a call now. */

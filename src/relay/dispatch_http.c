@@ -207,6 +207,7 @@ static void add_common_headers(struct send *c, struct df_arena *a)
         df_arena_printf(a, "%s" DF_STR_FMT, c->sink->key_prefix, DF_STR_ARG(id));
     c->out.correlation_id = correlation;
     c->out.channel = "relay";
+    c->out.passes_trace = true;
     c->out.item = id;
     c->out.resend_count = alone ? e->attempt - 1 : 0;
     set_trace(&c->out, opt->clock, alone ? e : NULL, a);
