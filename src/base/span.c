@@ -52,16 +52,21 @@ struct df_trace df_span_new_trace(const struct df_clock *clock)
 }
 
 struct df_trace df_span_stored(struct df_str traceparent, struct df_str trace_id,
-                               const struct df_clock *clock)
+                               const struct df_clock *clock, bool *ret_is_new)
 {
     struct df_trace t;
 
+    if (ret_is_new)
+        *ret_is_new = false;
     if (df_trace_parse(traceparent, &t))
         return t;
-    if (!df_trace_resume(trace_id, clock, &t))
-        return df_span_new_trace(clock);
-    df_span_sample(&t);
-    return t;
+    if (df_trace_resume(trace_id, clock, &t)) {
+        df_span_sample(&t);
+        return t;
+    }
+    if (ret_is_new)
+        *ret_is_new = true;
+    return df_span_new_trace(clock);
 }
 
 /* --- a span ----------------------------------------------------------------------------------- */

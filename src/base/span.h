@@ -93,9 +93,9 @@ void df_span_sample(struct df_trace *t);
 /* A new trace, with the flag set so. */
 struct df_trace df_span_new_trace(const struct df_clock *clock);
 /* A stored context: the traceparent; without one, a new span in the trace of trace_id; without
- * either, a new trace. */
+ * either, a new trace, and then *ret_is_new, which may be NULL, is true. */
 struct df_trace df_span_stored(struct df_str traceparent, struct df_str trace_id,
-                               const struct df_clock *clock);
+                               const struct df_clock *clock, bool *ret_is_new);
 
 /* --- who takes them --------------------------------------------------------------------------- */
 

@@ -376,6 +376,7 @@ static void send_row(struct df_delivery *d, struct delivery_row *row)
         .correlation_id = req->correlation_header,
         .idempotency_key = req->idempotency_key,
         .trace = row->out.trace,
+        .begins_trace = row->out.begins_trace,
         .trace_id = req->trace_id,
         .channel = row->channel->c->name,
         .item = row->id,

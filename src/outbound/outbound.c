@@ -90,7 +90,14 @@ static void begin_span(struct df_outbound *o, struct df_out *out)
         return;
     }
     out->span = DF_ARENA_NEW(out->headers.arena, struct df_span);
-    df_span_begin(out->span, &out->trace, out->call.method, DF_SPAN_CLIENT, o->clock);
+    if (out->begins_trace) {
+        df_span_adopt(out->span, &out->trace, DF_STR_NULL, DF_SPAN_CLIENT, o->clock,
+                      df_mono_ns(o->clock));
+        out->span->name = df_str_c(out->call.method);
+    } else {
+        df_span_begin(out->span, &out->trace, out->call.method, DF_SPAN_CLIENT, o->clock);
+    }
+    df_span_link(out->span, out->link);
     out->sent = out->span->trace;
 }
 

@@ -117,11 +117,13 @@ struct df_out {
     /* The context that the call is part of. Each sending has a span of its own below it, which
      * traceparent names; it is recorded if the context is. */
     struct df_trace trace;
+    bool begins_trace;      /* nothing is above it: `trace` is the span's own context */
     struct df_str trace_id; /* x-trace-id; absent: that of `trace` */
     /* For the span; each may be absent. */
     const char *channel; /* what is sent: a constant, or as lasting as the settings */
     struct df_str item;  /* its id */
     struct df_str client_id;
+    struct df_str link;    /* traceparent of another trace that it belongs to as well */
     int64_t resend_count;  /* attempts before this one */
     bool passes_trace;     /* if it is not recorded, traceparent is `trace` itself */
     struct df_str breaker; /* its key; absent: the URL's destination */

@@ -165,14 +165,18 @@ static void add_attributes(struct send *c, const struct df_event *e, struct df_a
 }
 
 /* Continues the event's trace. Begins a new trace if the event's is not one as W3C defines it, and
- * for a call with many events. */
-static void set_trace(struct df_out *out, const struct df_clock *clock, const struct df_event *e,
-                      struct df_arena *a)
+ * for a call with many events, which is linked to the first one's. */
+static void set_trace(struct df_out *out, const struct df_clock *clock,
+                      const struct df_event *first, bool alone, struct df_arena *a)
 {
+    const struct df_event *e = alone ? first : NULL;
     struct df_str id = e ? e->trace_id : DF_STR_NULL;
+    struct df_trace linked;
 
     if (!e || !df_event_trace(e, &out->trace))
-        out->trace = df_span_stored(DF_STR_NULL, id, clock);
+        out->trace = df_span_stored(DF_STR_NULL, id, clock, &out->begins_trace);
+    if (!e && df_event_trace(first, &linked))
+        out->link = df_arena_str(a, df_trace_parent(&linked));
     if (id.len > 0)
         out->trace_id = df_field_text(a, id);
 }
@@ -210,7 +214,7 @@ static void add_common_headers(struct send *c, struct df_arena *a)
     c->out.passes_trace = true;
     c->out.item = id;
     c->out.resend_count = alone ? e->attempt - 1 : 0;
-    set_trace(&c->out, opt->clock, alone ? e : NULL, a);
+    set_trace(&c->out, opt->clock, e, alone, a);
     if (!opt->secret)
         return;
     df_sign(df_secret_str(opt->secret), DF_STR_NULL, id, df_wall_ms(opt->clock) / 1000,

@@ -209,6 +209,7 @@ static void end_parse(struct df_span *span, const struct import_batch *b, const 
     df_span_text(span, "dataflow.batch.id", df_uuid_str(&b->id));
     df_span_text(span, "dataflow.client.id", b->row.client);
     df_span_int(span, "dataflow.records", t->records);
+    df_span_bool(span, "dataflow.file.outside", import_is_outside(b));
     df_span_int(span, "dataflow.file.bytes", (int64_t)df_stored_bytes(b->reading.file)->size);
     if (code != DF_DONE) {
         df_span_text(span, "error.type", df_str_c(df_code_name(code)));

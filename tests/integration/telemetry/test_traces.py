@@ -83,7 +83,7 @@ def config(collector, peer=None, otel=None, **more):
     return {"otel": {"endpoint": collector.url, "sample_ratio": "0", **(otel or {})}, "delivery": FAST,
             "gateway": {"functional_ack_url": url + "/ack", "ticket_return_url": url + "/return",
                         "ticket_send_url": url + "/send", "api_key": "gateway-key-of-the-traces"},
-            "breaker": {"window": 1000, "min_calls": 1000}, "webhooks": {"retry_delays_ms": "20,20,20,20,20,20,20"}, **more}
+            "breaker": {"window": 1000, "min_calls": 1000}, "webhooks": {"retry_delays_ms": ",".join(["500"] * 16)}, **more}
 
 
 class Caller:
@@ -234,6 +234,22 @@ def test_an_event_is_sent_by_a_producer_span(make_server, collector, peer):
     calls = check_peer(spans, peer, caller.trace)
     assert {s["parent"] for s in calls} == {s["id"] for s in sends}
     assert sends[0]["attributes"]["messaging.message.id"] in json.dumps(answer.json)
+
+
+def test_a_call_with_many_events_is_linked_to_them(make_server, collector, peer):
+    server = make_server(config=config(collector, peer, otel={"sample_ratio": "1"}, **{"relay.events": {
+        "dispatcher": "http", "target": peer.url + "/events", "mode": "batch", "poll_ms": 20}}))
+    caller = Caller()
+    answer = server.new_client().post("/events", [{"eventType": f"E{n}", "payload": {}} for n in range(3)], headers=caller.headers)
+    assert answer.status == 202, answer
+    wait_for(lambda: len(collector.named("send", caller.trace)) == 3, "a span for each event")
+    check_tree(collector.trace(caller.trace), caller.span)
+    wait_for(lambda: [s for s in collector.named("POST") if s["links"]], "the call")
+    [call] = [s for s in collector.named("POST") if s["links"]]
+    [link] = call["links"]
+    assert call["trace"] != caller.trace and call["parent"] is None
+    assert (link["traceId"], link["spanId"]) in [(caller.trace, s["id"]) for s in collector.named("send", caller.trace)]
+    assert peer.traceparents("/events") == [f"00-{call['trace']}-{call['id']}-01"]
 
 
 def test_a_call_to_an_integration_is_below_its_request(make_server, collector, peer):

@@ -256,13 +256,17 @@ static void about_so_many_new_traces_are_sampled(void **state)
 static void a_stored_context_is_taken_up(void **state)
 {
     (void)state;
-    struct df_trace t = df_span_stored(DF_STR("00-" TRACE "-" SPAN "-00"), DF_STR_NULL, &now.base);
+    bool is_new = true;
+    struct df_trace t =
+        df_span_stored(DF_STR("00-" TRACE "-" SPAN "-00"), DF_STR_NULL, &now.base, &is_new);
     assert_string_equal(t.text, "00-" TRACE "-" SPAN "-00");
-    t = df_span_stored(DF_STR("rubbish"), DF_STR(TRACE), &now.base);
+    assert_false(is_new);
+    t = df_span_stored(DF_STR("rubbish"), DF_STR(TRACE), &now.base, &is_new);
     assert_true(df_str_eq(df_trace_id(&t), DF_STR(TRACE)));
     assert_true(df_trace_is_sampled(&t));
-    t = df_span_stored(DF_STR_NULL, DF_STR("rubbish"), &now.base);
+    t = df_span_stored(DF_STR_NULL, DF_STR("rubbish"), &now.base, &is_new);
     assert_false(df_str_eq(df_trace_id(&t), DF_STR(TRACE)));
+    assert_true(is_new);
 }
 
 int main(void)
