@@ -30,6 +30,7 @@ MAY_KNOW["privacy"] = set(FOUNDATION) | set(SERVICES)
 MAY_KNOW.update({room: set(FOUNDATION) | set(SERVICES) | {"privacy"} for room in FEATURES})
 for teller in ("interface", "imports"):
     MAY_KNOW[teller].add("webhooks")
+MAY_KNOW["telemetry"] = {"base", "json", "net", "resilience"}
 MAY_KNOW["backup"] = {"base", "store", "keys", "files"}
 MAY_KNOW["app"] = set(MAY_KNOW)
 

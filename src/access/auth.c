@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "base/pool.h"
+#include "resilience/throttle.h"
 
 #include <assert.h>
 #include <sodium.h>
@@ -30,6 +31,7 @@ struct df_auth {
     struct df_usage *usage;
     struct df_gate *gate;
     struct df_logins *logins;
+    struct df_throttle *traces; /* that callers have recorded; NULL: none */
     struct df_hash_line line;
     struct df_thread threads[HASH_THREADS];
 };
@@ -85,6 +87,8 @@ struct df_auth *df_auth_new(const struct df_auth_options *opt)
     a->usage = opt->usage;
     a->gate = df_gate_new(opt->settings.failures_per_minute, opt->clock);
     a->logins = df_logins_new(opt->clock);
+    if (opt->traces_per_minute > 0)
+        a->traces = df_throttle_new(opt->traces_per_minute, opt->traces_per_minute, opt->clock);
     df_metric_register(&auth_total);
     df_hash_line_init(&a->line);
     start_threads(a, (size_t)opt->settings.hash_threads);
@@ -107,6 +111,7 @@ void df_auth_free(struct df_auth *a)
     df_logins_free(a->logins);
     df_denials_free(a->denials);
     df_gate_free(a->gate);
+    df_throttle_free(a->traces);
     free(a);
 }
 
@@ -145,6 +150,17 @@ static bool admit_to_route(struct df_req *req, struct df_client *c)
     df_req_set_user(req, c);
     df_req_set_owner(req, df_uuid_str(&c->id));
     return true;
+}
+
+/* A caller that records its trace may have it recorded here too, so often. */
+static void heed_trace(struct df_auth *a, struct df_req *req, struct df_str who)
+{
+    int64_t wait_ms;
+
+    if (!a->traces || !df_req_asks_trace(req) || df_throttle_blocked(a->traces, who, &wait_ms))
+        return;
+    df_throttle_charge(a->traces, who);
+    df_req_heed_trace(req);
 }
 
 /* An authenticated request that waits until it is known whether the client is over its limit. */
@@ -188,6 +204,7 @@ static enum df_verdict admit_client(struct df_auth *a, struct df_req *req, struc
                                     bool aside)
 {
     df_log_ctx_set(df_req_log(req), "clientId", df_str_c(c->identifier));
+    heed_trace(a, req, df_uuid_str(&c->id));
     if (c->status == DF_CLIENT_SUSPENDED) {
         (void)refuse_request(req, DF_E_CLIENT_SUSPENDED, "This client is suspended.");
         return DF_ANSWERED;
@@ -486,6 +503,7 @@ static enum df_verdict admit_admin(struct df_auth *a, struct df_req *req,
     int needed = role_needed(df_req_route(req));
 
     df_req_set_operator(req, admin);
+    heed_trace(a, req, df_str_c(admin->name ? admin->name : ADMIN_ID));
     if (admin->name)
         df_log_ctx_set(df_req_log(req), "admin", df_str_c(admin->name));
     if (admin->role >= needed)

@@ -56,6 +56,7 @@ struct df_auth_options {
     const struct df_clock *clock;
     struct df_auth_settings settings;
     struct df_usage *usage;
+    int64_t traces_per_minute; /* of a client that are recorded because it records them */
 };
 
 struct df_auth *df_auth_new(const struct df_auth_options *opt);

@@ -115,6 +115,7 @@ void df_work_submit(struct df_work *w)
     w->job.run_all = w->job.query ? NULL : w->handler->run_all;
     w->job.done = work_done;
     w->job.log = df_req_log(w->req);
+    w->job.trace = df_req_trace(w->req);
     if (w->handler->writes ? df_store_write(store, &w->job) : df_store_read(store, &w->job))
         return;
     settle_work(w, df_err_set(&err, DF_E_BUSY, "Too many requests are waiting for the database."),

@@ -29,6 +29,7 @@ struct df_app {
     struct df_outbound outbound;
     struct df_series *series;
     struct df_instance *instance;
+    struct df_exporter *exporter; /* NULL: no traces */
     struct df_shards *shards;     /* NULL: this process takes no work from the tables */
     struct df_delivery *delivery; /* its channels are known whether or not this process delivers */
     struct df_relay_settings ready_relay; /* tells of batches; without imports.queue: no name */
@@ -89,6 +90,8 @@ extern const struct df_part df_part_relays;
 /* part_queue.c */
 extern const struct df_part df_part_announce;
 extern const struct df_part df_part_consume;
+/* part_telemetry.c */
+extern const struct df_part df_part_telemetry;
 /* part_maintenance.c */
 extern const struct df_part df_part_purge;
 extern const struct df_part df_part_maintenance;

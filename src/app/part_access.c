@@ -103,7 +103,13 @@ static enum df_code start_access(struct df_app *app, struct df_err *err)
     a->usage = df_usage_new(app->settings->roles & DF_ROLE_API ? app->settings->store.url : NULL,
                             a->clock);
     a->auth = df_auth_new(&(struct df_auth_options){
-        .store = a->store, .clock = a->clock, .settings = app->settings->auth, .usage = a->usage});
+        .store = a->store,
+        .clock = a->clock,
+        .settings = app->settings->auth,
+        .usage = a->usage,
+        .traces_per_minute = app->settings->telemetry.endpoint
+                                 ? app->settings->telemetry.caller_traces_per_minute
+                                 : 0});
     a->policies = df_policies_new(a->clock);
     return DF_OK;
 }

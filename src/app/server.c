@@ -49,6 +49,7 @@ static const struct df_part *const server_parts[] = {
     &df_part_keys,
     &df_part_masker,
     &df_part_instance,
+    &df_part_telemetry, /* stopped after all parts that work on something */
     &df_part_shards, /* ends after the last settlement */
     &df_part_delivery,
     &df_part_relays,

@@ -81,6 +81,7 @@ static const struct df_config_section sections[] = {
     {"backup", df_backup_keys, AT(backup)},
     {"sensitive_data", df_sensitive_keys, AT(sensitive)},
     {"s3", df_s3_keys, AT(storage)},
+    {"otel", df_telemetry_keys, AT(telemetry)},
     {.name = NULL},
 };
 
@@ -184,6 +185,7 @@ static bool check_together(const struct df_settings *s, struct df_buf *complaint
     df_keys_check_settings(&s->keys, complaints);
     df_alerts_check_settings(&s->alerts, complaints);
     df_sensitive_check_settings(&s->sensitive, complaints);
+    df_telemetry_check_settings(&s->telemetry, complaints);
     for (size_t i = 0; i < s->relay_count; i++)
         df_relay_check_settings(&s->relays[i], complaints);
     for (size_t i = 0; i < s->integration_count; i++)

@@ -24,6 +24,7 @@
 #include "retention/settings.h"
 #include "series/settings.h"
 #include "store/settings.h"
+#include "telemetry/settings.h"
 #include "webhooks/settings.h"
 
 enum df_role {
@@ -60,6 +61,7 @@ struct df_settings {
     struct df_series_settings series;
     struct df_retention_settings retention;
     struct df_backup_settings backup;
+    struct df_telemetry_settings telemetry;
     struct df_relay_settings *relays; /* [relay.NAME], in the order of first appearance */
     size_t relay_count;
     struct df_integration_settings *integrations; /* [integration.NAME], likewise */

@@ -59,6 +59,7 @@ void df_settings_check_tls(const struct df_settings *s, struct df_buf *complaint
         {"alerts.pagerduty_url", s->alerts.pagerduty_routing_key ? s->alerts.pagerduty_url : NULL},
         {"alerts.teams_url", s->alerts.teams_url ? df_secret_str(s->alerts.teams_url).ptr : NULL},
         {"s3.endpoint", s->storage.s3.endpoint},
+        {"otel.endpoint", s->telemetry.endpoint},
     };
 
     if (!s->security.require_tls)

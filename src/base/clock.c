@@ -30,6 +30,12 @@ static int64_t real_mono_ns(const struct df_clock *c)
     return nanoseconds_of(CLOCK_MONOTONIC);
 }
 
+static int64_t real_wall_ns(const struct df_clock *c)
+{
+    (void)c;
+    return nanoseconds_of(CLOCK_REALTIME);
+}
+
 static int64_t real_boot_ns(const struct df_clock *c)
 {
     (void)c;
@@ -79,6 +85,7 @@ const struct df_clock *df_clock_real(void)
     static const struct df_clock_ops ops = {.wall_ms = real_wall_ms,
                                             .mono_ns = real_mono_ns,
                                             .boot_ns = real_boot_ns,
+                                            .wall_ns = real_wall_ns,
                                             .random = real_random};
     static const struct df_clock clock = {&ops};
     return &clock;

@@ -24,6 +24,7 @@ struct df_clock_ops {
     bool (*wait_ms)(const struct df_clock *c, pthread_cond_t *cond, struct df_mutex *m,
                     int64_t timeout_ms);
     int64_t (*boot_ns)(const struct df_clock *c); /* NULL: mono_ns */
+    int64_t (*wall_ns)(const struct df_clock *c); /* NULL: wall_ms */
 };
 
 struct df_clock {
@@ -35,6 +36,12 @@ const struct df_clock *df_clock_real(void);
 static inline int64_t df_wall_ms(const struct df_clock *c)
 {
     return c->ops->wall_ms(c);
+}
+
+/* As wall_ms, and finer: for the times of spans. */
+static inline int64_t df_wall_ns(const struct df_clock *c)
+{
+    return c->ops->wall_ns ? c->ops->wall_ns(c) : c->ops->wall_ms(c) * 1000000;
 }
 
 static inline int64_t df_mono_ns(const struct df_clock *c)

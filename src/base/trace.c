@@ -100,3 +100,12 @@ bool df_trace_resume(struct df_str trace_id, const struct df_clock *clock, struc
     *ret = t;
     return true;
 }
+
+uint64_t df_trace_randomness(const struct df_trace *t)
+{
+    uint64_t bits = 0;
+
+    for (size_t i = TRACE_AT + DF_TRACE_ID_LEN - 14; i < TRACE_AT + DF_TRACE_ID_LEN; i++)
+        bits = bits << 4 | (uint64_t)df_hex_digit(t->text[i]);
+    return bits;
+}

@@ -33,7 +33,8 @@ struct df_delivery_request {
     struct df_headers headers; /* without those that follow; its arena is set */
     struct df_str idempotency_key;
     struct df_str correlation_header; /* X-Correlation-Id; absent: none */
-    struct df_str trace_id;           /* of the trace it continues; absent: a new trace */
+    struct df_str trace_parent;       /* the context in which the row was written; absent: none */
+    struct df_str trace_id;           /* of the trace it continues; absent: that of trace_parent */
     /* The target's name for health and pauses; absent: the URL without its query. */
     struct df_str target;
     /* The key of its breaker and of its share of slots; absent: the target's breaker, and the

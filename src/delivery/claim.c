@@ -314,7 +314,8 @@ static void complete_row(struct delivery_row *row)
     row->breaker = row->key;
     if (!row->channel->c->schedule)
         delivery_target_join(row);
-    row->out.trace = df_outbound_trace(row->request.trace_id, row->channel->d->opt.clock);
+    row->out.trace = df_span_stored(row->request.trace_parent, row->request.trace_id,
+                                    row->channel->d->opt.clock, &row->out.begins_trace);
 }
 
 static int compare_by_id(const void *a, const void *b)

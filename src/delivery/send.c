@@ -378,7 +378,12 @@ static void send_row(struct df_delivery *d, struct delivery_row *row)
         .correlation_id = req->correlation_header,
         .idempotency_key = req->idempotency_key,
         .trace = row->out.trace,
+        .begins_trace = row->out.begins_trace,
         .trace_id = req->trace_id,
+        .channel = row->channel->c->name,
+        .item = row->id,
+        .client_id = req->client_id,
+        .resend_count = row->attempt - 1,
         .breaker = row->breaker,
         .guards_host = row->target && !of_tenant,
         .hides_targets = of_tenant, /* else it could scan the network behind the server */

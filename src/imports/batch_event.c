@@ -50,6 +50,7 @@ static void read_event(void *arg, struct df_result *r)
     write_body(&body, r, e->batch_id, e->event);
     e->client_id = df_arena_str(&row->arena, df_col_text(r, batch_event_ClientId));
     e->correlation_id = df_arena_str(&row->arena, df_col_text(r, batch_event_CorrelationId));
+    e->trace_parent = df_arena_str(&row->arena, df_col_text(r, batch_event_TraceParent));
     e->body = df_arena_str(&row->arena, df_buf_str(&body));
     df_buf_release(&body);
 }

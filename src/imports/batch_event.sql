@@ -3,7 +3,7 @@
 -- No row: the client has no subscription.
 -- name: batch_event
 SELECT b.ClientId, c.ClientIdentifier, b.Status, b.TotalRecords, b.ProcessedRecords, b.ErrorCount, b.StartedAt, b.CompletedAt,
-       b.ScheduledFor, b.CorrelationId
+       b.ScheduledFor, b.CorrelationId, b.TraceParent
 FROM ImportBatch AS b
 JOIN Clients AS c ON c.Id = b.ClientId
 WHERE b.Id = :id AND EXISTS (SELECT 1 FROM WebhookSubscriptions AS s WHERE s.ClientId = b.ClientId);

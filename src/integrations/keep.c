@@ -134,6 +134,7 @@ void integration_keep(struct integration_call *c)
         .trace_id = df_text(df_req_trace_id(c->w.req)),
         .idempotency_key = df_text(c->key),
         .now = df_time(df_wall_ms(c->all->opt.clock)),
+        .trace_parent = df_text(df_trace_parent(df_req_trace(c->w.req))),
     };
     find_people(c);
     df_work_become(&c->w, &keep);
@@ -187,6 +188,7 @@ static enum df_code build_kept_headers(const struct integration *in, struct df_s
         ret->correlation_header = ret->correlation_id;
     if (trace_id.len > 0)
         ret->trace_id = trace_id;
+    ret->trace_parent = df_arena_str(a, df_col_text(r, integration_call_load_TraceParent));
     return code;
 }
 

@@ -4,13 +4,15 @@
 
 -- name: functional_ack_insert
 -- dialect: sqlite, postgres
-INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl, Status, CreatedAt, NextAttemptAt, ClientId)
-VALUES (:business_doc_id, :payload, :target_url, 'Pending', :now, :now, :client)
+INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl, Status, CreatedAt, NextAttemptAt, ClientId,
+                                      TraceParent)
+VALUES (:business_doc_id, :payload, :target_url, 'Pending', :now, :now, :client, :trace)
 RETURNING Id;
 -- dialect: sqlserver
-INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl, Status, CreatedAt, NextAttemptAt, ClientId)
+INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl, Status, CreatedAt, NextAttemptAt, ClientId,
+                                      TraceParent)
 OUTPUT inserted.Id
-VALUES (:business_doc_id, :payload, :target_url, 'Pending', :now, :now, :client);
+VALUES (:business_doc_id, :payload, :target_url, 'Pending', :now, :now, :client, :trace);
 
 -- The owners of the documents that an ack may be about. The key of a ticket is entity and document, that of a
 -- counterparty the document alone.

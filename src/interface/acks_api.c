@@ -24,14 +24,16 @@ struct call {
 };
 
 enum df_code df_ack_enqueue(struct df_db *db, struct df_str business_doc_id, struct df_str payload,
-                            struct df_str target_url, struct df_str client_id, int64_t now_ms,
-                            int64_t *ret_id, struct df_err *err)
+                            struct df_str target_url, struct df_str client_id,
+                            const struct df_trace *trace, int64_t now_ms, int64_t *ret_id,
+                            struct df_err *err)
 {
     return df_db_query_int(db,
                            DF_Q(functional_ack_insert, .business_doc_id = df_text(business_doc_id),
                                 .payload = df_text(payload),
                                 .target_url = df_text(target_url.ptr ? target_url : DF_STR("")),
-                                .now = df_time(now_ms), .client = df_uuid(client_id)),
+                                .now = df_time(now_ms), .client = df_uuid(client_id),
+                                .trace = df_text(df_trace_parent(trace))),
                            ret_id, err);
 }
 
@@ -98,8 +100,8 @@ static enum df_code run_post_ack(struct df_db *db, struct df_work *w, struct df_
     if (code != DF_OK)
         return code;
     code = df_ack_enqueue(db, c->business_doc_id, c->payload,
-                          df_str_c(opt->settings.functional_ack_url), c->owner, w->now_ms, &c->id,
-                          err);
+                          df_str_c(opt->settings.functional_ack_url), c->owner,
+                          df_req_trace(w->req), w->now_ms, &c->id, err);
     if (code != DF_OK)
         return code;
     struct df_str row = df_arena_printf(df_req_arena(w->req), "%lld", (long long)c->id);

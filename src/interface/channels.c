@@ -18,6 +18,7 @@ struct parcel {
     struct df_str client; /* its id; absent: nobody's */
     struct df_str url;
     struct df_str body;
+    struct df_str trace_parent;
     bool old_key;    /* KeyForm 0: an older version of the program tried to send this content */
     int64_t version; /* of the content */
 };
@@ -51,6 +52,7 @@ static enum df_code build_request(const struct df_channel *c, const struct parce
     ret->body = df_arena_str(a, p->body);
     ret->private_too = true;
     ret->client_key = df_arena_str(a, p->client);
+    ret->trace_parent = df_arena_str(a, p->trace_parent);
     ret->correlation_id = df_arena_str(a, p->reference);
     ret->correlation_header = df_field_text(a, ret->correlation_id);
     ret->idempotency_key = idempotency_key(c, p, a);
@@ -79,6 +81,7 @@ static enum df_code build_ack(const struct df_channel *c, struct df_str id, stru
         .url =
             or_configured(df_col_text(r, ack_load_TargetUrl), i->opt.settings.functional_ack_url),
         .body = df_col_text(r, ack_load_PayloadJson),
+        .trace_parent = df_col_text(r, ack_load_TraceParent),
         .old_key = df_col_int(r, ack_load_KeyForm) == 0,
         .version = 1,
     };
@@ -97,6 +100,7 @@ static enum df_code build_return(const struct df_channel *c, struct df_str id, s
         .url = or_configured(df_col_text(r, ticket_return_load_TargetUrl),
                              i->opt.settings.ticket_return_url),
         .body = df_col_text(r, ticket_return_load_PayloadJson),
+        .trace_parent = df_col_text(r, ticket_return_load_TraceParent),
         .old_key = df_col_int(r, ticket_return_load_KeyForm) == 0,
         .version = df_col_int(r, ticket_return_load_PayloadVersion),
     };
@@ -114,6 +118,7 @@ static enum df_code build_gateway(const struct df_channel *c, struct df_str id, 
         .client = df_col_text(r, gateway_load_ClientId),
         .url = df_str_c(i->opt.settings.ticket_send_url),
         .body = df_col_text(r, gateway_load_RawPayloadJson),
+        .trace_parent = df_col_text(r, gateway_load_TraceParent),
         .old_key = df_col_int(r, gateway_load_GatewaySendKeyForm) == 0,
         .version = df_col_int(r, gateway_load_PayloadVersion),
     };

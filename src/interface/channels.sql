@@ -13,7 +13,8 @@
 -- with: mine/sqlite = ((:shards >> (c.Id & 15)) & 1) <> 0
 -- with: mine/postgres = ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0
 -- with: mine/sqlserver = (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0
--- with: given = BusinessDocId, TargetUrl, PayloadJson, CASE WHEN LastAttemptAt IS NULL THEN 1 ELSE COALESCE(KeyForm, 0) END AS KeyForm, ClientId
+-- with: given = BusinessDocId, TargetUrl, PayloadJson, CASE WHEN LastAttemptAt IS NULL THEN 1 ELSE COALESCE(KeyForm, 0) END AS KeyForm,
+--       TraceParent, ClientId
 -- with: reference = BusinessDocId
 -- with: target = TargetUrl
 -- with: target_key = substr(TargetUrl, 1, instr(TargetUrl || char(63), char(63)) - 1)
@@ -33,7 +34,7 @@
 -- with: mine/sqlserver = (CAST(:shards AS BIGINT) / POWER(CAST(2 AS BIGINT), c.Id % 16)) % 2 <> 0
 -- with: version = PayloadVersion
 -- with: given = BusinessDocId, TargetUrl, PayloadJson, CASE WHEN LastAttemptAt IS NULL THEN 1
---       ELSE COALESCE(KeyForm, CASE WHEN AttemptCount > 0 THEN 0 ELSE 1 END) END AS KeyForm, PayloadVersion,
+--       ELSE COALESCE(KeyForm, CASE WHEN AttemptCount > 0 THEN 0 ELSE 1 END) END AS KeyForm, PayloadVersion, TraceParent,
 --       (SELECT t.ClientId FROM TB_TICKET_INTERFACE AS t WHERE t.BusinessEntity = TB_TICKET_RETURN_OUTBOX.BusinessEntity
 --        AND t.BusinessDocId = TB_TICKET_RETURN_OUTBOX.BusinessDocId AND t.PhaseCode = TB_TICKET_RETURN_OUTBOX.PhaseCode) AS ClientId
 -- with: reference = BusinessDocId
@@ -196,7 +197,7 @@ ORDER BY c.GatewaySendHeldAt;
 -- row: channel_load
 SELECT Id, PayloadVersion AS Version, BusinessDocId, RawPayloadJson,
        CASE WHEN GatewaySendLastAttemptAt IS NULL THEN 1 ELSE COALESCE(GatewaySendKeyForm, 0) END AS GatewaySendKeyForm,
-       PayloadVersion, ClientId
+       PayloadVersion, TraceParent, ClientId
 FROM TB_TICKET_INTERFACE
 WHERE Id IN EACH_INT(:ids);
 

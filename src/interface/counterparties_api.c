@@ -148,9 +148,9 @@ static enum df_code enqueue_ack(struct df_db *db, const struct call *c, struct d
 
     df_buf_init(&payload, ACK_MAX);
     df_ack_build(&ack, df_str_c(opt->settings.ack_business_application), &payload);
-    enum df_code code =
-        df_ack_enqueue(db, ack.doc.business_doc_id, df_buf_str(&payload),
-                       df_str_c(opt->settings.functional_ack_url), c->owner, c->w.now_ms, &id, err);
+    enum df_code code = df_ack_enqueue(db, ack.doc.business_doc_id, df_buf_str(&payload),
+                                       df_str_c(opt->settings.functional_ack_url), c->owner,
+                                       df_req_trace(c->w.req), c->w.now_ms, &id, err);
     df_buf_release(&payload);
     return code;
 }

@@ -128,6 +128,7 @@ static void read_loaded(void *arg, struct df_result *r)
         .row_doc_id = df_arena_str(a, df_col_text(r, process_load_BusinessDocId)),
         .phase = df_col_int(r, process_load_PhaseCode),
         .client_id = df_arena_str(a, df_col_text(r, process_load_ClientId)),
+        .trace_parent = df_arena_str(a, df_col_text(r, process_load_TraceParent)),
         .tries = read_tries(r),
     };
 }
@@ -165,7 +166,12 @@ static void process_ticket(struct ticket_batch *b, struct ticket *t)
     const struct df_json *root = NULL;
     struct df_ticket parsed = {0};
     struct df_input in;
+    struct df_span span;
 
+    if (ticket_span_begin(b->i, t, &span)) {
+        t->span = DF_ARENA_NEW(&b->claimed, struct df_span);
+        *t->span = span;
+    }
     df_arena_reset(a);
     if (df_json_parse(a, t->raw, &root, &err) != DF_OK) {
         ticket_judge(b->i, t, &parsed, df_str_c(err.detail), &b->kept);
@@ -186,7 +192,13 @@ static enum df_code process_some(struct ticket_batch *b, size_t first, size_t *r
         process_ticket(b, &b->tickets[b->count++]);
     *ret_count = b->count;
     enum df_code code = ticket_show(b, err);
-    return code == DF_OK ? ticket_write_outcomes(b, err) : code;
+    if (code == DF_OK)
+        code = ticket_write_outcomes(b, err);
+    for (size_t i = 0; i < b->count; i++) {
+        if (b->tickets[i].span)
+            ticket_span_end(&b->tickets[i], b->tickets[i].span, code);
+    }
+    return code;
 }
 
 /* Tickets without a written outcome are taken again by the next pass. */

@@ -34,19 +34,19 @@ ORDER BY NextAttemptAt, Id;
 -- name: process_load
 -- dialect: sqlite
 SELECT Id, PayloadVersion, NextAttemptAt, RawPayloadJson, BusinessEntity, BusinessDocId, PhaseCode, ClientId, TryCount,
-       AttemptCount, FirstFailedAt, CountedAt, TargetMark
+       AttemptCount, FirstFailedAt, CountedAt, TargetMark, TraceParent
 FROM TB_TICKET_INTERFACE
 WHERE Id IN EACH_INT(:ids) AND NextAttemptAt IS NOT NULL AND LENGTH(CAST(RawPayloadJson AS BLOB)) <= :max_bytes
 ORDER BY Id;
 -- dialect: postgres
 SELECT Id, PayloadVersion, NextAttemptAt, RawPayloadJson, BusinessEntity, BusinessDocId, PhaseCode, ClientId, TryCount,
-       AttemptCount, FirstFailedAt, CountedAt, TargetMark
+       AttemptCount, FirstFailedAt, CountedAt, TargetMark, TraceParent
 FROM TB_TICKET_INTERFACE
 WHERE Id IN EACH_INT(:ids) AND NextAttemptAt IS NOT NULL AND OCTET_LENGTH(RawPayloadJson) <= :max_bytes
 ORDER BY Id;
 -- dialect: sqlserver
 SELECT Id, PayloadVersion, NextAttemptAt, RawPayloadJson, BusinessEntity, BusinessDocId, PhaseCode, ClientId, TryCount,
-       AttemptCount, FirstFailedAt, CountedAt, TargetMark
+       AttemptCount, FirstFailedAt, CountedAt, TargetMark, TraceParent
 FROM TB_TICKET_INTERFACE
 WHERE Id IN EACH_INT(:ids) AND NextAttemptAt IS NOT NULL AND DATALENGTH(RawPayloadJson) <= :max_bytes
 ORDER BY Id;
@@ -148,7 +148,7 @@ UPDATE TB_TICKET_RETURN_OUTBOX
 SET PayloadJson = :payload, PayloadVersion = PayloadVersion + 1, KeyForm = NULL, NextAttemptAt = :now,
     Status = 'Pending', AttemptCount = 0, LastAttemptAt = NULL, LastError = NULL, FirstFailedAt = NULL, CountedAt = NULL,
     TargetMark = NULL, HeldFor = NULL, HeldAt = NULL, SentAt = NULL, SendingSince = NULL, SentStatus = NULL, SentMs = NULL,
-    ErasedAt = NULL
+    ErasedAt = NULL, TraceParent = :trace
 WHERE CASE WHEN Status <> 'Sent' THEN 1
            WHEN EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS t
                         WHERE t.Id = :ticket AND t.ReturnAgain = t.PayloadVersion) THEN 1
@@ -168,12 +168,13 @@ WHERE t.Id IN EACH_INT(:ids);
 
 -- name: return_insert
 INSERT INTO TB_TICKET_RETURN_OUTBOX (BusinessEntity, BusinessDocId, PhaseCode, PayloadJson, TargetUrl, Status,
-                                     CreatedAt, NextAttemptAt)
-VALUES (:entity, :doc_id, :phase, :payload, :target_url, 'Pending', :now, :now);
+                                     CreatedAt, NextAttemptAt, TraceParent)
+VALUES (:entity, :doc_id, :phase, :payload, :target_url, 'Pending', :now, :now, :trace);
 
 -- name: ticket_ack_insert
-INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl, Status, CreatedAt, NextAttemptAt, ClientId)
-VALUES (:doc_id, :payload, :target_url, 'Pending', :now, :now, :client);
+INSERT INTO TB_FUNCTIONAL_ACK_OUTBOX (BusinessDocId, PayloadJson, TargetUrl, Status, CreatedAt, NextAttemptAt, ClientId,
+                                      TraceParent)
+VALUES (:doc_id, :payload, :target_url, 'Pending', :now, :now, :client, :trace);
 
 -- name: return_pending_ticket
 UPDATE TB_TICKET_INTERFACE

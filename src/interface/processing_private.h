@@ -16,6 +16,7 @@
 
 #include "base/arena.h"
 #include "base/checksum.h"
+#include "base/span.h"
 #include "interface/interface_private.h"
 #include "interface/owners.h"
 #include "interface/payload.h"
@@ -37,8 +38,9 @@ struct ticket {
     struct df_str entity; /* the row's key */
     struct df_str row_doc_id;
     int64_t phase;
-    struct df_str client_id; /* the owner; absent: another program wrote the row */
-    struct df_tries tries;   /* its failures; of a refused one with this try's */
+    struct df_str client_id;    /* the owner; absent: another program wrote the row */
+    struct df_str trace_parent; /* of the request that brought the payload; absent: likewise */
+    struct df_tries tries;      /* its failures; of a refused one with this try's */
 
     /* What is to be written. */
     struct df_str doc_id;
@@ -49,6 +51,8 @@ struct ticket {
     /* What the outcome's transaction finds, each time it runs. */
     bool found;    /* the row is still as it was claimed, or was accepted */
     bool returned; /* the ticket has a return already */
+
+    struct df_span *span; /* in the loop: of its processing; NULL: not recorded */
 };
 
 static inline unsigned ticket_shard(int64_t id)
@@ -67,6 +71,11 @@ struct df_str ticket_text(struct df_arena *a, struct df_buf *take_buf);
  * problem of the ticket. `problems` are those of df_ticket_check; absent: none. */
 void ticket_judge(const struct df_interface *i, struct ticket *t, const struct df_ticket *parsed,
                   struct df_str problems, struct df_arena *kept);
+
+/* Begins the span of a ticket's processing, in the context of the request that brought it. False:
+ * it is not recorded. */
+bool ticket_span_begin(const struct df_interface *i, const struct ticket *t, struct df_span *span);
+void ticket_span_end(const struct ticket *t, struct df_span *span, enum df_code code);
 
 /* --- ticket_effects.c --- */
 struct ticket_effects {

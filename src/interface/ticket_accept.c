@@ -21,6 +21,7 @@ void ticket_acceptance_judge(struct ticket_acceptance *c, const struct df_input 
                              const struct df_interface *i)
 {
     struct df_input rest;
+    struct df_span span;
 
     c->t.entity = c->parsed.doc.business_entity;
     c->t.row_doc_id = c->parsed.doc.business_doc_id;
@@ -28,9 +29,12 @@ void ticket_acceptance_judge(struct ticket_acceptance *c, const struct df_input 
     c->judged = i->processes;
     if (!c->judged)
         return;
+    bool recorded = ticket_span_begin(i, &c->t, &span);
     df_input_init(&rest, c->arena, in->object);
     df_ticket_check_rest(&rest, &c->parsed);
     ticket_judge(i, &c->t, &c->parsed, df_payload_problems(&rest), c->arena);
+    if (recorded)
+        ticket_span_end(&c->t, &span, DF_OK);
 }
 
 /* --- the row ---------------------------------------------------------------------------------- */
@@ -75,6 +79,7 @@ static struct df_p_ticket_upsert row_of(const struct accepting *x,
         .attempts = df_int(attempts),
         .due = c->judged ? df_null(DF_TIME) : x->now,
         .gateway_due = is_fit ? x->now : df_null(DF_TIME),
+        .trace = df_text(c->t.trace_parent),
     };
 }
 

@@ -77,3 +77,29 @@ void ticket_judge(const struct df_interface *i, struct ticket *t, const struct d
     }
     (void)ticket_happens(t, t->problems.ptr ? TICKET_EV_UNFIT : TICKET_EV_FIT);
 }
+
+/* --- spans ------------------------------------------------------------------------------------ */
+
+bool ticket_span_begin(const struct df_interface *i, const struct ticket *t, struct df_span *span)
+{
+    struct df_trace from;
+
+    if (!df_spans_on() || !df_trace_parse(t->trace_parent, &from))
+        return false;
+    df_span_begin(span, &from, "process ticket", DF_SPAN_INTERNAL, i->opt.clock);
+    return span->recording;
+}
+
+void ticket_span_end(const struct ticket *t, struct df_span *span, enum df_code code)
+{
+    df_span_text(span, "dataflow.document.id", t->row_doc_id);
+    df_span_int(span, "dataflow.ticket.phase", t->phase);
+    if (code != DF_OK) {
+        df_span_text(span, "error.type", df_str_c(df_code_name(code)));
+        df_span_fail(span, DF_STR_NULL);
+    } else {
+        df_span_text(span, "dataflow.ticket.outcome",
+                     t->problems.ptr ? DF_STR("rejected") : DF_STR("processed"));
+    }
+    df_span_end(span);
+}

@@ -73,11 +73,12 @@ static enum df_code enqueue_returns(struct df_db *db, struct ticket_effects *e, 
         if (!t->returned) {
             DF_ROWS_ADD(&insert, return_insert, .entity = df_text(t->entity),
                         .doc_id = df_text(t->row_doc_id), .phase = df_int(t->phase),
-                        .payload = df_text(t->answer), .target_url = target, .now = now);
+                        .payload = df_text(t->answer), .target_url = target, .now = now,
+                        .trace = df_text(t->trace_parent));
             continue;
         }
         DF_ROWS_ADD(&replace, return_replace, .payload = df_text(t->answer), .now = now,
-                    .ticket = df_int(t->id));
+                    .trace = df_text(t->trace_parent), .ticket = df_int(t->id));
         DF_ROWS_ADD(&pending, return_pending_ticket, .ticket = df_int(t->id));
     }
     if (code == DF_OK)
@@ -98,7 +99,8 @@ static enum df_code enqueue_acks(struct df_db *db, struct ticket_effects *e, str
         if (t->found && t->ack.ptr)
             DF_ROWS_ADD(&acks, ticket_ack_insert, .doc_id = df_text(t->doc_id),
                         .payload = df_text(t->ack), .target_url = df_text(df_str_c(url ? url : "")),
-                        .now = now, .client = df_uuid(t->client_id));
+                        .now = now, .client = df_uuid(t->client_id),
+                        .trace = df_text(t->trace_parent));
     }
     e->acks = acks.count > 0;
     return df_rows_run(db, &acks, NULL, err);
@@ -206,6 +208,7 @@ static enum df_code tell_listeners(struct df_db *db, struct ticket_effects *e, s
             .reference = t->row_doc_id,
             .body = event_body(e, t, l->identifier, event, now.i),
             .correlation_id = t->row_doc_id,
+            .trace_parent = t->trace_parent,
             .now_ms = now.i,
         };
     }

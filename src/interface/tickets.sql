@@ -11,9 +11,10 @@
 INSERT INTO TB_TICKET_INTERFACE
     (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
      FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, ClientId,
-     Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt, PayloadAt)
+     Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt, PayloadAt,
+     TraceParent)
 VALUES (:entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :client,
-        :status, :error, :tries, :attempts, :due, :gateway_due, :now)
+        :status, :error, :tries, :attempts, :due, :gateway_due, :now, :trace)
 ON CONFLICT (BusinessEntity, BusinessDocId, PhaseCode) DO UPDATE
 SET CompanyCode = excluded.CompanyCode, BranchCode = excluded.BranchCode, DestinationCode = excluded.DestinationCode,
     ShipmentEvent = excluded.ShipmentEvent, FunctionalAckIsRequired = excluded.FunctionalAckIsRequired,
@@ -30,7 +31,7 @@ SET CompanyCode = excluded.CompanyCode, BranchCode = excluded.BranchCode, Destin
     GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = excluded.GatewaySendNextAttemptAt,
     GatewaySendKeyForm = NULL,
     CallbackStatus = 'Pending', CallbackReceivedAt = NULL, CallbackPayloadJson = NULL, CallbackMessage = NULL,
-    CallbackCode = NULL, ErasedAt = NULL, PayloadAt = excluded.PayloadAt
+    CallbackCode = NULL, ErasedAt = NULL, PayloadAt = excluded.PayloadAt, TraceParent = excluded.TraceParent
 WHERE (TB_TICKET_INTERFACE.PayloadHash IS NULL OR TB_TICKET_INTERFACE.PayloadHash <> excluded.PayloadHash)
   AND (TB_TICKET_INTERFACE.ClientId = excluded.ClientId OR CAST(:all AS INT) = 1)
 RETURNING Id, Status, ClientId, PayloadVersion;
@@ -51,7 +52,7 @@ SET CompanyCode = :company, BranchCode = :branch, DestinationCode = :destination
     GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = :gateway_due,
     GatewaySendKeyForm = NULL,
     CallbackStatus = 'Pending', CallbackReceivedAt = NULL, CallbackPayloadJson = NULL, CallbackMessage = NULL,
-    CallbackCode = NULL, ErasedAt = NULL, PayloadAt = :now
+    CallbackCode = NULL, ErasedAt = NULL, PayloadAt = :now, TraceParent = :trace
 OUTPUT inserted.Id, inserted.Status, inserted.ClientId, inserted.PayloadVersion
 WHERE TB_TICKET_INTERFACE.BusinessEntity = CAST(:entity AS VARCHAR(101))
   AND TB_TICKET_INTERFACE.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND TB_TICKET_INTERFACE.PhaseCode = :phase
@@ -61,10 +62,11 @@ IF @@ROWCOUNT = 0
     INSERT INTO TB_TICKET_INTERFACE
         (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
          FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, ClientId,
-         Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt, PayloadAt)
+         Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt, PayloadAt,
+     TraceParent)
     OUTPUT inserted.Id, inserted.Status, inserted.ClientId, inserted.PayloadVersion
     SELECT :entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :client,
-           :status, :error, :tries, :attempts, :due, :gateway_due, :now
+           :status, :error, :tries, :attempts, :due, :gateway_due, :now, :trace
     WHERE NOT EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS o WITH (UPDLOCK, HOLDLOCK)
                       WHERE o.BusinessEntity = CAST(:entity AS VARCHAR(101))
                         AND o.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND o.PhaseCode = :phase);
@@ -76,16 +78,17 @@ WITH n AS (
                 CAST(:target AS TEXT[]), CAST(:payload AS TEXT[]), CAST(:hash AS TEXT[]), CAST(:now AS TIMESTAMPTZ[]),
                 CAST(:client AS UUID[]), CAST(:all AS BIGINT[]), CAST(:status AS TEXT[]), CAST(:error AS TEXT[]),
                 CAST(:tries AS INT[]), CAST(:attempts AS INT[]), CAST(:due AS TIMESTAMPTZ[]),
-                CAST(:gateway_due AS TIMESTAMPTZ[]))
+                CAST(:gateway_due AS TIMESTAMPTZ[]), CAST(:trace AS TEXT[]))
          WITH ORDINALITY AS u (entity, doc, phase, company, branch, destination, event, ack, target, payload, hash,
-                               now, client, reaches, status, error, tries, attempts, due, gateway_due, nth)
+                               now, client, reaches, status, error, tries, attempts, due, gateway_due, trace, nth)
 ), w AS (
     INSERT INTO TB_TICKET_INTERFACE
         (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
          FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, ClientId,
-         Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt, PayloadAt)
+         Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt, PayloadAt,
+     TraceParent)
     SELECT n.entity, n.doc, n.phase, n.company, n.branch, n.destination, n.event, n.ack, n.target, n.payload, n.hash, n.now, n.now,
-           n.client, n.status, n.error, n.tries, n.attempts, n.due, n.gateway_due, n.now
+           n.client, n.status, n.error, n.tries, n.attempts, n.due, n.gateway_due, n.now, n.trace
     FROM n
     ON CONFLICT (BusinessEntity, BusinessDocId, PhaseCode) DO UPDATE
     SET CompanyCode = excluded.CompanyCode, BranchCode = excluded.BranchCode, DestinationCode = excluded.DestinationCode,
@@ -103,7 +106,7 @@ WITH n AS (
         GatewaySendLastAttemptAt = NULL, GatewaySendSentAt = NULL, GatewaySendNextAttemptAt = excluded.GatewaySendNextAttemptAt,
         GatewaySendKeyForm = NULL,
         CallbackStatus = 'Pending', CallbackReceivedAt = NULL, CallbackPayloadJson = NULL, CallbackMessage = NULL,
-        CallbackCode = NULL, ErasedAt = NULL, PayloadAt = excluded.PayloadAt
+        CallbackCode = NULL, ErasedAt = NULL, PayloadAt = excluded.PayloadAt, TraceParent = excluded.TraceParent
     WHERE (TB_TICKET_INTERFACE.PayloadHash IS NULL OR TB_TICKET_INTERFACE.PayloadHash <> excluded.PayloadHash)
       AND (TB_TICKET_INTERFACE.ClientId = excluded.ClientId OR EXISTS (SELECT 1 FROM n WHERE n.reaches = 1 AND n.entity = excluded.BusinessEntity
                                                                                AND n.doc = excluded.BusinessDocId AND n.phase = excluded.PhaseCode))
@@ -118,17 +121,19 @@ JOIN n ON n.entity = w.BusinessEntity AND n.doc = w.BusinessDocId AND n.phase = 
 INSERT INTO TB_TICKET_INTERFACE
     (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
      FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, ClientId,
-     Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt, PayloadAt)
+     Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt, PayloadAt,
+     TraceParent)
 VALUES (:entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :client,
-        :status, :error, :tries, :attempts, :due, :gateway_due, :now)
+        :status, :error, :tries, :attempts, :due, :gateway_due, :now, :trace)
 ON CONFLICT (BusinessEntity, BusinessDocId, PhaseCode) DO NOTHING;
 -- dialect: sqlserver
 INSERT INTO TB_TICKET_INTERFACE
     (BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
      FunctionalAckIsRequired, TargetApplicationCode, RawPayloadJson, PayloadHash, CreatedAt, UpdatedAt, ClientId,
-     Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt, PayloadAt)
+     Status, LastError, TryCount, AttemptCount, NextAttemptAt, GatewaySendNextAttemptAt, PayloadAt,
+     TraceParent)
 SELECT :entity, :doc, :phase, :company, :branch, :destination, :event, :ack, :target, :payload, :hash, :now, :now, :client,
-       :status, :error, :tries, :attempts, :due, :gateway_due, :now
+       :status, :error, :tries, :attempts, :due, :gateway_due, :now, :trace
 WHERE NOT EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS o WITH (UPDLOCK, HOLDLOCK)
                   WHERE o.BusinessEntity = CAST(:entity AS VARCHAR(101))
                     AND o.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND o.PhaseCode = :phase);

@@ -71,6 +71,7 @@ static bool read_ticket(struct df_work *w, struct df_input *in)
     df_checksum_of(c->payload, c->hash);
     c->people = df_subjects_in(w->access->keys, c->payload, c->arena);
     c->reach = df_reach_of(w->req);
+    c->t.trace_parent = df_trace_parent(df_req_trace(w->req));
     ticket_acceptance_judge(c, in, w->arg);
     return true;
 }

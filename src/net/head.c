@@ -11,6 +11,7 @@
 #include "net/http_int.h"
 
 #include "base/personal.h"
+#include "base/span.h"
 #include "base/uuid.h"
 #include "net/field.h"
 
@@ -186,15 +187,24 @@ static void put_correlation(struct df_req *req, const struct df_clock *clock)
     req->correlation[req->correlation_len] = '\0';
 }
 
-/* Starts this request's own span, in the caller's trace or in a new one. */
+/* Starts this request's own span, in the caller's trace or in a new one. Whether it is recorded is
+ * decided by the trace's id; the caller's flag may count once it is known who calls
+ * (df_req_heed_trace). */
 static void put_trace(struct df_req *req, const struct df_clock *clock)
 {
     struct df_trace caller;
 
-    if (req->traceparent_in.ptr && df_trace_parse(req->traceparent_in, &caller))
+    req->caller_span[0] = '\0';
+    req->caller_sampled = false;
+    if (req->traceparent_in.ptr && df_trace_parse(req->traceparent_in, &caller)) {
+        memcpy(req->caller_span, df_trace_span(&caller).ptr, DF_SPAN_ID_LEN);
+        req->caller_span[DF_SPAN_ID_LEN] = '\0';
+        req->caller_sampled = df_trace_is_sampled(&caller);
         req->trace = df_trace_child(&caller, clock);
-    else
-        req->trace = df_trace_new(clock);
+        df_span_sample(&req->trace);
+    } else {
+        req->trace = df_span_new_trace(clock);
+    }
 }
 
 struct callers {
@@ -234,5 +244,6 @@ void df_head_identify(struct df_req *req)
     req->log.count = 0;
     df_log_ctx_set(&req->log, "correlationId", df_req_correlation_id(req));
     df_log_ctx_set(&req->log, "traceId", df_req_trace_id(req));
+    df_log_ctx_set(&req->log, "spanId", df_trace_span(&req->trace));
     df_log_ctx_set(&req->log, "ip", df_req_peer(req));
 }

@@ -164,6 +164,10 @@ void *df_req_server_arg(const struct df_req *req); /* options.arg */
 struct df_str df_req_correlation_id(const struct df_req *req);
 const struct df_trace *df_req_trace(const struct df_req *req); /* this request's own span */
 struct df_str df_req_trace_id(const struct df_req *req);
+/* Whether the caller records its trace, and the request does not yet; and have it do so. Only until
+ * `authorize` is over: whoever works on the request copies its context. */
+bool df_req_asks_trace(const struct df_req *req);
+void df_req_heed_trace(struct df_req *req);
 /* Fields set here appear in every line logged for this request, the access log included. */
 struct df_log_ctx *df_req_log(struct df_req *req);
 /* A slot for the result of authorize; it must point into the arena or to something that lives

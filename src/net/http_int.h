@@ -114,7 +114,9 @@ struct df_req {
 
     char correlation[129];
     size_t correlation_len;
-    struct df_trace trace; /* of this request's own span */
+    struct df_trace trace;                /* of this request's own span */
+    char caller_span[DF_SPAN_ID_LEN + 1]; /* its parent; empty: it begins its trace */
+    bool caller_sampled;                  /* the caller records the trace */
     struct df_log_ctx log;
     void *user;
     const void *operator_;

@@ -144,6 +144,16 @@ struct df_str df_req_trace_id(const struct df_req *req)
     return df_trace_id(&req->trace);
 }
 
+bool df_req_asks_trace(const struct df_req *req)
+{
+    return req->caller_sampled && !df_trace_is_sampled(&req->trace);
+}
+
+void df_req_heed_trace(struct df_req *req)
+{
+    df_trace_set_sampled(&req->trace, true);
+}
+
 void df_req_set_owner(struct df_req *req, struct df_str owner)
 {
     df_account_open(&req->account, req->conn->server->budget, owner);

@@ -27,9 +27,11 @@
  */
 #include "net/http_int.h"
 
+#include "base/span.h"
 #include "net/field.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -560,6 +562,46 @@ static unsigned final_status(const struct df_req *req)
     return info ? info->http_status : 0;
 }
 
+static struct df_str log_field(const struct df_req *req, const char *name)
+{
+    for (size_t i = 0; i < req->log.count; i++)
+        if (strcmp(req->log.fields[i].name, name) == 0)
+            return req->log.fields[i].text;
+    return DF_STR_NULL;
+}
+
+/* The request's span. It tells neither the path nor the query, which may name people. */
+static void record_span(struct df_req *req, unsigned status, uint64_t bytes)
+{
+    const struct df_route *route = req->match.route;
+    bool known = req->method != DF_METHOD_OTHER;
+    char name[DF_SPAN_TEXT];
+    char code[16];
+    struct df_span span;
+
+    df_span_adopt(&span, &req->trace, df_str_c(req->caller_span), DF_SPAN_SERVER,
+                  req->conn->server->opt.clock, req->started_ns);
+    if (!span.recording || req->started_ns == 0)
+        return;
+    struct df_str method = df_str_c(known ? df_method_name(req->method) : "_OTHER");
+    (void)snprintf(name, sizeof(name), "%s%s%s", known ? method.ptr : "HTTP", route ? " " : "",
+                   route ? route->pattern : "");
+    span.name = df_str_c(name);
+    df_span_text(&span, "http.request.method", method);
+    df_span_text(&span, "http.route", df_str_c(route ? route->pattern : NULL));
+    df_span_text(&span, "url.scheme", req->conn->tls ? DF_STR("https") : DF_STR("http"));
+    df_span_int(&span, "http.response.status_code", status);
+    df_span_int(&span, "http.response.body.size", (int64_t)bytes);
+    df_span_text(&span, "dataflow.client.id", log_field(req, "clientId"));
+    df_span_text(&span, "dataflow.correlation_id", df_req_correlation_id(req));
+    if (status >= 500) {
+        (void)snprintf(code, sizeof(code), "%u", status);
+        df_span_text(&span, "error.type", df_str_c(code));
+        df_span_fail(&span, DF_STR_NULL);
+    }
+    df_span_end(&span);
+}
+
 static void report_request(struct df_req *req)
 {
     struct df_http_server *s = req->conn->server;
@@ -581,6 +623,7 @@ static void report_request(struct df_req *req)
                                (double)ns / 1e9, &req->trace);
     }
     write_access_log(req, status, ns, bytes);
+    record_span(req, status, bytes);
 }
 
 void df_request_on_completed(void *server, struct MHD_Connection *mhd, void **context,

@@ -13,6 +13,7 @@
 #include "resilience/retry.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 #define HEADERS_FIRST 16
 
@@ -22,7 +23,7 @@ enum df_code df_outbound_open(struct df_outbound *o, const struct df_http_client
                               const struct df_breaker_settings *breaker,
                               const struct df_clock *clock, struct df_err *err)
 {
-    *o = (struct df_outbound){0};
+    *o = (struct df_outbound){.clock = clock};
     enum df_code code = df_http_client_new(client, &o->client, err);
     if (code == DF_OK)
         o->breakers = df_breakers_new(breaker, clock);
@@ -61,29 +62,78 @@ void df_headers_add(struct df_headers *h, struct df_str name, struct df_str valu
     *df_headers_more(h, 1) = (struct df_call_header){.name = name, .value = value};
 }
 
-struct df_trace df_outbound_trace(struct df_str trace_id, const struct df_clock *clock)
-{
-    struct df_trace t;
-
-    return df_trace_resume(trace_id, clock, &t) ? t : df_trace_new(clock);
-}
-
 /* Appends to a copy of the caller's list: the next attempt begins with the caller's own headers
  * again. */
 static void put_headers(struct df_out *out)
 {
     struct df_headers all = out->headers;
 
-    assert(out->trace.text[0]);
     if (out->correlation_id.ptr)
         df_headers_add(&all, DF_STR("X-Correlation-Id"), out->correlation_id);
     if (out->idempotency_key.ptr)
         df_headers_add(&all, DF_STR("Idempotency-Key"), out->idempotency_key);
-    df_headers_add(&all, DF_STR("traceparent"), df_trace_parent(&out->trace));
+    df_headers_add(&all, DF_STR("traceparent"), df_trace_parent(&out->sent));
     df_headers_add(&all, DF_STR("x-trace-id"),
                    out->trace_id.ptr ? out->trace_id : df_trace_id(&out->trace));
     out->call.headers = all.at;
     out->call.header_count = all.count;
+}
+
+/* --- spans ------------------------------------------------------------------------------------ */
+
+static void begin_span(struct df_outbound *o, struct df_out *out)
+{
+    assert(out->trace.text[0]);
+    out->span = NULL;
+    if (!df_spans_on() || !df_trace_is_sampled(&out->trace)) {
+        out->sent = out->passes_trace ? out->trace : df_trace_child(&out->trace, o->clock);
+        return;
+    }
+    out->span = DF_ARENA_NEW(out->headers.arena, struct df_span);
+    if (out->begins_trace) {
+        df_span_adopt(out->span, &out->trace, DF_STR_NULL, DF_SPAN_CLIENT, o->clock,
+                      df_mono_ns(o->clock));
+        out->span->name = df_str_c(out->call.method);
+    } else {
+        df_span_begin(out->span, &out->trace, out->call.method, DF_SPAN_CLIENT, o->clock);
+    }
+    df_span_link(out->span, out->link);
+    out->sent = out->span->trace;
+}
+
+/* The URL itself is left out: its path and query may name people, and hold secrets. */
+static void end_span(struct df_out *out)
+{
+    const struct df_call *call = &out->call;
+    struct df_span *span = out->span;
+    char status[16];
+    struct df_url url;
+
+    if (!span)
+        return;
+    out->span = NULL;
+    df_span_text(span, "http.request.method", df_str_c(call->method));
+    if (df_url_parse(df_str_c(call->url), &url, NULL) == DF_OK) {
+        df_span_text(span, "server.address", url.host);
+        df_span_int(span, "server.port", url.port);
+    }
+    df_span_text(span, "dataflow.channel", df_str_c(out->channel));
+    df_span_text(span, "dataflow.item.id", out->item);
+    df_span_text(span, "dataflow.client.id", out->client_id);
+    df_span_text(span, "dataflow.correlation_id", out->correlation_id);
+    if (out->resend_count > 0)
+        df_span_int(span, "http.request.resend_count", out->resend_count);
+    if (call->code == DF_OK)
+        df_span_int(span, "http.response.status_code", call->status);
+    (void)snprintf(status, sizeof(status), "%u", call->status);
+    if (call->code != DF_OK || call->status >= 400) {
+        df_span_text(span, "error.type",
+                     call->code == DF_OK              ? df_str_c(status)
+                     : call->code == DF_E_NET_TIMEOUT ? DF_STR("timeout")
+                                                      : df_str_c(df_code_name(call->code)));
+        df_span_fail(span, DF_STR_NULL);
+    }
+    df_span_end(span);
 }
 
 /* --- judging ---------------------------------------------------------------------------------- */
@@ -228,6 +278,7 @@ static void call_done(struct df_call *call)
     struct df_out_judgement j =
         df_outbound_judge(call->code, call->status, out->classify, out->hides_targets);
 
+    end_span(out);
     out->verdict = j.verdict;
     out->outcome = j.breaker;
     out->retry_ms = 0;
@@ -242,6 +293,7 @@ static void call_done(struct df_call *call)
 void df_outbound_send(struct df_outbound *o, struct df_out *out)
 {
     assert(out->unguarded == !out->held);
+    begin_span(o, out);
     put_headers(out);
     out->call.done = call_done;
     out->call.arg = out;

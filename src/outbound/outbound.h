@@ -19,7 +19,7 @@
 #define DF_OUTBOUND_OUTBOUND_H
 
 #include "base/arena.h"
-#include "base/trace.h"
+#include "base/span.h"
 #include "net/client.h"
 #include "resilience/breaker.h"
 
@@ -27,6 +27,7 @@
 struct df_outbound {
     struct df_http_client *client;
     struct df_breakers *breakers;
+    const struct df_clock *clock; /* of spans */
 };
 
 enum df_code df_outbound_open(struct df_outbound *o, const struct df_http_client_options *client,
@@ -50,10 +51,6 @@ struct df_headers {
 void df_headers_add(struct df_headers *h, struct df_str name, struct df_str value);
 /* Appends n headers for the caller to fill. */
 struct df_call_header *df_headers_more(struct df_headers *h, size_t n);
-
-/* A new span in a trace whose identifier was stored; in a new trace if the identifier is absent or
- * not one as W3C defines it. */
-struct df_trace df_outbound_trace(struct df_str trace_id, const struct df_clock *clock);
 
 /* --- the verdict ------------------------------------------------------------------------------ */
 
@@ -117,10 +114,20 @@ struct df_out {
     struct df_headers headers; /* the caller's own */
     struct df_str correlation_id;  /* X-Correlation-Id: a header's value; absent: none */
     struct df_str idempotency_key; /* absent: none, or it is among `headers` */
-    struct df_trace trace;         /* traceparent */
-    struct df_str trace_id;        /* x-trace-id; absent: that of `trace` */
-    struct df_str breaker;         /* its key; absent: the URL's destination */
-    bool unguarded; /* the caller has permits of its own and tells its breaker itself */
+    /* The context that the call is part of. Each sending has a span of its own below it, which
+     * traceparent names; it is recorded if the context is. */
+    struct df_trace trace;
+    bool begins_trace;      /* nothing is above it: `trace` is the span's own context */
+    struct df_str trace_id; /* x-trace-id; absent: that of `trace` */
+    /* For the span; each may be absent. */
+    const char *channel; /* what is sent: a constant, or as lasting as the settings */
+    struct df_str item;  /* its id */
+    struct df_str client_id;
+    struct df_str link;    /* traceparent of another trace that it belongs to as well */
+    int64_t resend_count;  /* attempts before this one */
+    bool passes_trace;     /* if it is not recorded, traceparent is `trace` itself */
+    struct df_str breaker; /* its key; absent: the URL's destination */
+    bool unguarded;        /* the caller has permits of its own and tells its breaker itself */
     /* The breaker of the URL's destination is asked too, and told of what concerns the whole host.
      * Not for addresses that tenants choose: one of them could shut a host for others. */
     bool guards_host;
@@ -140,6 +147,8 @@ struct df_out {
     struct df_breaker_permit permit;
     struct df_breaker *held_host; /* the same of the host; NULL: not asked */
     struct df_breaker_permit host_permit;
+    struct df_trace sent; /* traceparent of the sending under way */
+    struct df_span *span; /* its span, in the headers' arena; NULL: not recorded */
 };
 
 /* What the breakers of a target and its host would say to a call now. */

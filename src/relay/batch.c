@@ -91,6 +91,48 @@ static struct df_str mask_error(struct relay_worker *w, struct df_str error)
                            DF_STR_ARG(answer));
 }
 
+/* Each event that is sent has a span of its own, whatever carries it. */
+static void begin_spans(struct relay_worker *w, struct df_event **events, size_t n)
+{
+    struct df_relay *r = w->relay;
+    struct df_trace written;
+
+    for (size_t i = 0; df_spans_on() && i < n; i++) {
+        struct df_event *e = events[i];
+        e->span = NULL;
+        if (!df_event_trace(e, &written) || !df_trace_is_sampled(&written))
+            continue;
+        struct df_span *span = DF_ARENA_NEW(&w->arena, struct df_span);
+        df_span_begin(span, &written, "send", DF_SPAN_PRODUCER, r->opt.clock);
+        df_span_text(span, "messaging.system", df_str_c(r->dispatcher->name));
+        df_span_text(span, "messaging.operation.type", DF_STR("send"));
+        df_span_text(span, "messaging.operation.name", DF_STR("send"));
+        df_span_text(span, "messaging.destination.name", df_str_c(r->s->name));
+        df_span_text(span, "messaging.message.id", e->id);
+        df_span_text(span, "messaging.message.conversation_id", e->correlation_id);
+        df_span_text(span, "dataflow.event.type", e->type);
+        if (e->attempt > 1)
+            df_span_int(span, "dataflow.resend_count", e->attempt - 1);
+        e->span = span->recording ? span : NULL;
+    }
+}
+
+static void end_spans(struct df_event **events, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct df_event *e = events[i];
+        if (!e->span)
+            continue;
+        if (e->outcome != DF_DISPATCHED) {
+            df_span_text(e->span, "error.type",
+                         e->outcome == DF_DISPATCH_PERMANENT ? DF_STR("refused") : DF_STR("retry"));
+            df_span_fail(e->span, DF_STR_NULL);
+        }
+        df_span_end(e->span);
+        e->span = NULL;
+    }
+}
+
 static void dispatch_batch(struct relay_worker *w, struct relay_batch *b)
 {
     struct df_relay *r = w->relay;
@@ -111,7 +153,9 @@ static void dispatch_batch(struct relay_worker *w, struct relay_batch *b)
         df_lock(&r->lock);
         int64_t arrived = relay_arrived(r);
         df_unlock(&r->lock);
+        begin_spans(w, events, n);
         r->dispatcher->dispatch(w->sink, events, n, &w->arena);
+        end_spans(events, n);
         for (size_t i = 0; i < n; i++)
             events[i]->error = mask_error(w, events[i]->error);
         blamed = relay_judge_round(r, round, n, arrived) || blamed;

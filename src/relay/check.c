@@ -34,6 +34,7 @@ static const struct {
     [DF_RELAY_CORRELATION_ID] = {"column_correlation_id", NEED_ID, "varchar(128)"},
     [DF_RELAY_TRACE_ID] = {"column_trace_id", NEED_TEXT, "varchar(32)"},
     [DF_RELAY_SPAN_ID] = {"column_span_id", NEED_TEXT, "varchar(16)"},
+    [DF_RELAY_TRACE_FLAGS] = {"column_trace_flags", NEED_TEXT, "varchar(2)"},
 };
 
 /* --- types ------------------------------------------------------------------------------------ */

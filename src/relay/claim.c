@@ -60,6 +60,7 @@ static void read_claimed(void *arg, struct df_result *r)
               .correlation_id = df_arena_str(a, df_col_text(r, RELAY_AT_CORRELATION_ID)),
               .trace_id = df_arena_str(a, df_col_text(r, RELAY_AT_TRACE_ID)),
               .span_id = df_arena_str(a, df_col_text(r, RELAY_AT_SPAN_ID)),
+              .trace_flags = df_arena_str(a, df_col_text(r, RELAY_AT_TRACE_FLAGS)),
               .retry_after_ms = -1},
         .attempts = df_col_int(r, RELAY_AT_ATTEMPTS),
         .due = df_col_int(r, RELAY_AT_DUE) == 1,

@@ -20,7 +20,6 @@
 #include "base/checksum.h"
 #include "base/list.h"
 #include "base/mem.h"
-#include "base/trace.h"
 #include "delivery/sign.h"
 #include "net/field.h"
 #include "relay/dispatcher.h"
@@ -165,17 +164,19 @@ static void add_attributes(struct send *c, const struct df_event *e, struct df_a
     }
 }
 
-/*
- * Continues the event's trace, with the event's span as the parent if it has one. Begins a new
- * trace if the event's is not one as W3C defines it.
- */
-static void set_trace(struct df_out *out, const struct df_clock *clock, const struct df_event *e,
-                      struct df_arena *a)
+/* Continues the event's trace. Begins a new trace if the event's is not one as W3C defines it, and
+ * for a call with many events, which is linked to the first one's. */
+static void set_trace(struct df_out *out, const struct df_clock *clock,
+                      const struct df_event *first, bool alone, struct df_arena *a)
 {
+    const struct df_event *e = alone ? first : NULL;
     struct df_str id = e ? e->trace_id : DF_STR_NULL;
+    struct df_trace linked;
 
-    if (!e || !df_trace_join(id, e->span_id, &out->trace))
-        out->trace = df_outbound_trace(id, clock);
+    if (!e || !df_event_trace(e, &out->trace))
+        out->trace = df_span_stored(DF_STR_NULL, id, clock, &out->begins_trace);
+    if (!e && df_event_trace(first, &linked))
+        out->link = df_arena_str(a, df_trace_parent(&linked));
     if (id.len > 0)
         out->trace_id = df_field_text(a, id);
 }
@@ -209,7 +210,11 @@ static void add_common_headers(struct send *c, struct df_arena *a)
     c->out.idempotency_key =
         df_arena_printf(a, "%s" DF_STR_FMT, c->sink->key_prefix, DF_STR_ARG(id));
     c->out.correlation_id = correlation;
-    set_trace(&c->out, opt->clock, alone ? e : NULL, a);
+    c->out.channel = "relay";
+    c->out.passes_trace = true;
+    c->out.item = id;
+    c->out.resend_count = alone ? e->attempt - 1 : 0;
+    set_trace(&c->out, opt->clock, e, alone, a);
     if (!opt->secret)
         return;
     df_sign(df_secret_str(opt->secret), DF_STR_NULL, id, df_wall_ms(opt->clock) / 1000,

@@ -1,6 +1,6 @@
 #include "relay/dispatcher.h"
 
-#include "base/trace.h"
+#include "base/span.h"
 #include "json/scan.h"
 
 const struct df_dispatcher *const df_dispatchers[] = {
@@ -110,14 +110,26 @@ bool df_event_is_json(const struct df_event *e)
     return e->payload.len > 0 && df_json_check(e->payload, 0, DF_JSON_DEPTH_MAX, NULL) == DF_OK;
 }
 
-/* W3C trace context, the span that wrote the event as the parent; absent unless both are valid. */
+bool df_event_trace(const struct df_event *e, struct df_trace *ret)
+{
+    if (e->span) {
+        *ret = e->span->trace;
+        return true;
+    }
+    if (!df_trace_join(e->trace_id, e->span_id, ret))
+        return false;
+    if (e->trace_flags.len == 2)
+        df_trace_set_sampled(ret, df_hex_digit(e->trace_flags.ptr[1]) & 1);
+    else
+        df_span_sample(ret);
+    return true;
+}
+
 static struct df_str traceparent_of(const struct df_event *e, struct df_arena *a)
 {
     struct df_trace t;
 
-    if (!df_trace_join(e->trace_id, e->span_id, &t))
-        return DF_STR_NULL;
-    return df_arena_str(a, df_trace_parent(&t));
+    return df_event_trace(e, &t) ? df_arena_str(a, df_trace_parent(&t)) : DF_STR_NULL;
 }
 
 static struct df_str time_of(const struct df_event *e, struct df_arena *a)

@@ -35,8 +35,10 @@ struct df_event {
     struct df_str correlation_id;
     struct df_str trace_id;
     struct df_str span_id;
-    int64_t created_ms; /* -1: unknown */
-    int64_t attempt;    /* the one being made, from 1 */
+    struct df_str trace_flags;
+    struct df_span *span; /* of this dispatch; NULL: not recorded */
+    int64_t created_ms;   /* -1: unknown */
+    int64_t attempt;      /* the one being made, from 1 */
 
     /* The sink's answer. */
     enum df_dispatch_outcome outcome;
@@ -131,6 +133,9 @@ struct df_event_attribute {
 /* Writes the attributes that the event has and returns their number. Memory: the arena. */
 size_t df_event_attributes(const struct df_event *e, const char *source, struct df_arena *a,
                            struct df_event_attribute ret[DF_EVENT_ATTRIBUTES]);
+/* The context for whoever gets the event: this dispatch's span or, if it is not recorded, the span
+ * that wrote the event. False: the row names no valid one. */
+bool df_event_trace(const struct df_event *e, struct df_trace *ret);
 /* Whether the payload is a JSON document, so that it may stand unquoted in another. */
 bool df_event_is_json(const struct df_event *e);
 

@@ -3,9 +3,9 @@
 
 -- name: event_insert
 INSERT INTO outbox_events (id, event_type, payload, status, attempts, created_at, aggregate_type, aggregate_id,
-                           correlation_id, trace_id, span_id, client_id, idempotency_key, request_checksum)
+                           correlation_id, trace_id, span_id, client_id, idempotency_key, request_checksum, trace_flags)
 VALUES (:id, :event_type, :payload, 'PENDING', 0, :created_at, :aggregate_type, :aggregate_id,
-        :correlation_id, :trace_id, :span_id, :client_id, :idempotency_key, :request_checksum);
+        :correlation_id, :trace_id, :span_id, :client_id, :idempotency_key, :request_checksum, :trace_flags);
 
 -- Finds a call by its Idempotency-Key, which stands in its first row.
 -- name: event_find_key

@@ -246,6 +246,7 @@ static void make_rows(struct call *c)
             .aggregate_type = df_text(e->aggregate_type), .aggregate_id = df_text(e->aggregate_id),
             .correlation_id = df_text(e->correlation_id), .trace_id = df_text(df_trace_id(trace)),
             .span_id = df_text(df_trace_span(trace)),
+            .trace_flags = df_text(df_trace_is_sampled(trace) ? DF_STR("01") : DF_STR("00")),
             .client_id = df_uuid(df_uuid_str(&client->id)),
             .idempotency_key = df_text(i == 0 ? c->key : DF_STR_NULL),
             .request_checksum =

@@ -39,6 +39,7 @@ static const struct df_config_key relay_keys[] = {
     DF_KEY_STRING("column_correlation_id", S, columns[DF_RELAY_CORRELATION_ID], "correlation_id", "Passed on and logged."),
     DF_KEY_STRING("column_trace_id", S, columns[DF_RELAY_TRACE_ID], "trace_id", "Trace id of W3C's traceparent."),
     DF_KEY_STRING("column_span_id", S, columns[DF_RELAY_SPAN_ID], "span_id", "Span id of W3C's traceparent."),
+    DF_KEY_STRING("column_trace_flags", S, columns[DF_RELAY_TRACE_FLAGS], "trace_flags", "Flags of W3C's traceparent; without it, the trace's id decides whether the trace is recorded."),
     DF_KEY_STRING("state_pending", S, state_pending, "PENDING", "State of events that wait."),
     DF_KEY_STRING("state_processed", S, state_processed, "PROCESSED", "State of events that were dispatched."),
     DF_KEY_STRING("state_failed", S, state_failed, "FAILED", "State of events that were given up."),

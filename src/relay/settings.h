@@ -21,6 +21,7 @@ enum df_relay_column {
     DF_RELAY_CORRELATION_ID,
     DF_RELAY_TRACE_ID,
     DF_RELAY_SPAN_ID,
+    DF_RELAY_TRACE_FLAGS,
     DF_RELAY_COLUMNS
 };
 

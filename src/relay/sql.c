@@ -1,7 +1,7 @@
 /*
  * Templates, one text for each dialect. In them
  *
- *     {id} … {span_id}   the column, quoted
+ *     {id} … {trace_flags}   the column, quoted
  *     {table}            the table, quoted
  *     {pending} {processed} {failed}
  *                        the state as a literal, since an index over the rows in one state is used
@@ -41,6 +41,7 @@ static const char *const column_names[DF_RELAY_COLUMNS] = {
     [DF_RELAY_CORRELATION_ID] = "correlation_id",
     [DF_RELAY_TRACE_ID] = "trace_id",
     [DF_RELAY_SPAN_ID] = "span_id",
+    [DF_RELAY_TRACE_FLAGS] = "trace_flags",
 };
 
 /* --- the templates ---------------------------------------------------------------------------- */
@@ -56,6 +57,7 @@ static const char *const select_text[RELAY_CLAIM_COLUMNS] = {
     [RELAY_AT_CORRELATION_ID] = "{text correlation_id}",
     [RELAY_AT_TRACE_ID] = "{text trace_id}",
     [RELAY_AT_SPAN_ID] = "{text span_id}",
+    [RELAY_AT_TRACE_FLAGS] = "{text trace_flags}",
     [RELAY_AT_DUE] =
         "1[next_attempt_at: - CASE WHEN t.{next_attempt_at} > {now} THEN 1 ELSE 0 END]",
     [RELAY_AT_SIZE] = "{size}",

@@ -47,6 +47,7 @@ enum {
     RELAY_AT_CORRELATION_ID,
     RELAY_AT_TRACE_ID,
     RELAY_AT_SPAN_ID,
+    RELAY_AT_TRACE_FLAGS,
     RELAY_AT_DUE,  /* 1, or 0 */
     RELAY_AT_SIZE, /* of the payload, in bytes */
     RELAY_CLAIM_COLUMNS

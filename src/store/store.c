@@ -9,6 +9,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/span.h"
 #include "store/store_private.h"
 
 #include <assert.h>
@@ -275,6 +276,27 @@ void df_store_pause(const struct df_store *s, int attempt)
     df_sleep_ms(1 + (int64_t)df_random_below(s->clock, most_ms));
 }
 
+/* As OpenTelemetry names them. */
+static const char *const systems[] = {
+    [DF_SQLITE] = "sqlite", [DF_POSTGRES] = "postgresql", [DF_SQLSERVER] = "microsoft.sql_server"};
+
+/* From the queueing of a write to its commit. */
+static void record_commit(const struct store_worker *w, const struct df_job *job)
+{
+    struct df_span span;
+
+    df_span_begin_at(&span, job->trace, "commit", DF_SPAN_INTERNAL, df_clock_real(),
+                     job->queued_ns);
+    if (!span.recording)
+        return;
+    df_span_text(&span, "db.system.name", df_str_c(systems[w->store->dialect]));
+    if (job->code != DF_OK) {
+        df_span_text(&span, "error.type", df_str_c(df_code_name(job->code)));
+        df_span_fail(&span, DF_STR_NULL);
+    }
+    df_span_end(&span);
+}
+
 /* --- workers ---------------------------------------------------------------------------------- */
 
 void df_store_finish(const struct store_worker *w, struct df_job **jobs, size_t count)
@@ -288,6 +310,8 @@ void df_store_finish(const struct store_worker *w, struct df_job **jobs, size_t 
         if (jobs[i]->code == DF_E_DISK_FULL)
             atomic_store(&w->store->full_ns, now);
         df_metric_observe(m->job_seconds[w->writer], (double)(now - jobs[i]->queued_ns) / 1e9);
+        if (w->writer && jobs[i]->trace)
+            record_commit(w, jobs[i]);
     }
     if (ok > 0)
         df_metric_add(m->jobs_ok[w->writer], (double)ok);

@@ -32,6 +32,7 @@
 #define DF_STORE_STORE_H
 
 #include "base/log.h"
+#include "base/trace.h"
 #include "store/db.h"
 #include "store/settings.h"
 
@@ -44,6 +45,7 @@ struct df_job {
                             struct df_err *err);
     void (*done)(struct df_job *job, enum df_code code, const struct df_err *err);
     const struct df_log_ctx *log; /* in force during run and done; may be NULL */
+    const struct df_trace *trace; /* what a write's span, "commit", is part of; NULL: none */
 
     /* Row job (run is NULL). Borrowed until done. */
     const struct df_query *query;

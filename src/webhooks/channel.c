@@ -104,6 +104,7 @@ static enum df_code build_webhook(const struct df_channel *c, struct df_str id, 
 
     ret->correlation_id = df_arena_str(a, df_col_text(r, webhook_load_CorrelationId));
     ret->subscription_id = subscription;
+    ret->trace_parent = df_arena_str(a, df_col_text(r, webhook_load_TraceParent));
     ret->batch_id = df_arena_str(a, df_col_text(r, webhook_load_BatchId));
     ret->client_id = df_arena_str(a, df_col_text(r, webhook_load_ClientIdentifier));
     ret->private_too = w->opt.settings.allow_private;

@@ -28,7 +28,7 @@
 -- row: channel_load
 SELECT d.Id, 1 AS Version, d.SubscriptionId, d.PayloadJson, d.CorrelationId,
        s.Url, s.IsActive, s.Secret, s.SecretEncrypted, s.PreviousSecret, s.PreviousSecretEncrypted, s.PreviousSecretExpiresAt,
-       d.BatchId, k.ClientIdentifier, s.ClientId
+       d.BatchId, k.ClientIdentifier, s.ClientId, d.TraceParent
 FROM WebhookDeliveries AS d
 JOIN WebhookSubscriptions AS s ON s.Id = d.SubscriptionId
 JOIN Clients AS k ON k.Id = s.ClientId
@@ -256,30 +256,30 @@ WHERE d.SubscriptionId = :subscription_id
 -- name: webhook_emit
 -- dialect: sqlite
 INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
-                               NextAttemptAt)
+                               NextAttemptAt, TraceParent)
 SELECT lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-a' ||
              substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6))), s.Id,
-       :event_id, :event, :reference, :batch_id, :body, :correlation_id, :now, :now
+       :event_id, :event, :reference, :batch_id, :body, :correlation_id, :now, :now, :trace
 FROM WebhookSubscriptions AS s
 WHERE s.ClientId = :client_id AND CAST(s.IsActive AS INT) = 1
   AND ',' || COALESCE(s.Events, 'BatchCompleted,BatchFailed') || ',' LIKE '%,' || :event || ',%';
 -- dialect: postgres
 INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
-                               NextAttemptAt)
+                               NextAttemptAt, TraceParent)
 SELECT gen_random_uuid(), s.Id,
        CAST(:event_id AS uuid), CAST(:event AS varchar), CAST(:reference AS varchar), CAST(:batch_id AS uuid), CAST(:body AS text),
-       CAST(:correlation_id AS varchar), CAST(:now AS timestamptz), CAST(:now AS timestamptz)
+       CAST(:correlation_id AS varchar), CAST(:now AS timestamptz), CAST(:now AS timestamptz), CAST(:trace AS varchar)
 FROM WebhookSubscriptions AS s
 WHERE s.ClientId = :client_id AND CAST(s.IsActive AS INT) = 1
   AND ',' || COALESCE(s.Events, 'BatchCompleted,BatchFailed') || ',' LIKE '%,' || CAST(:event AS varchar) || ',%'
 FOR KEY SHARE OF s;
 -- dialect: sqlserver
 INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
-                               NextAttemptAt)
+                               NextAttemptAt, TraceParent)
 SELECT NEWID(), s.Id,
        CAST(:event_id AS UNIQUEIDENTIFIER), CAST(:event AS VARCHAR(51)), CAST(:reference AS NVARCHAR(101)),
        CAST(:batch_id AS UNIQUEIDENTIFIER), CAST(:body AS NVARCHAR(MAX)), CAST(:correlation_id AS VARCHAR(129)), CAST(:now AS DATETIME2),
-       CAST(:now AS DATETIME2)
+       CAST(:now AS DATETIME2), CAST(:trace AS VARCHAR(56))
 FROM WebhookSubscriptions AS s
 WHERE s.ClientId = :client_id AND CAST(s.IsActive AS INT) = 1
   AND ',' + COALESCE(s.Events, 'BatchCompleted,BatchFailed') + ',' LIKE '%,' + CAST(:event AS VARCHAR(51)) + ',%';
@@ -287,30 +287,30 @@ WHERE s.ClientId = :client_id AND CAST(s.IsActive AS INT) = 1
 -- name: webhook_emit_one
 -- dialect: sqlite
 INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
-                               NextAttemptAt)
+                               NextAttemptAt, TraceParent)
 SELECT lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-a' ||
              substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6))), s.Id,
-       :event_id, :event, :reference, :batch_id, :body, :correlation_id, :now, :now
+       :event_id, :event, :reference, :batch_id, :body, :correlation_id, :now, :now, :trace
 FROM WebhookSubscriptions AS s
 WHERE s.ClientId = :client_id AND CAST(s.IsActive AS INT) = 1
   AND s.Id = :subscription_id;
 -- dialect: postgres
 INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
-                               NextAttemptAt)
+                               NextAttemptAt, TraceParent)
 SELECT gen_random_uuid(), s.Id,
        CAST(:event_id AS uuid), CAST(:event AS varchar), CAST(:reference AS varchar), CAST(:batch_id AS uuid), CAST(:body AS text),
-       CAST(:correlation_id AS varchar), CAST(:now AS timestamptz), CAST(:now AS timestamptz)
+       CAST(:correlation_id AS varchar), CAST(:now AS timestamptz), CAST(:now AS timestamptz), CAST(:trace AS varchar)
 FROM WebhookSubscriptions AS s
 WHERE s.ClientId = :client_id AND CAST(s.IsActive AS INT) = 1
   AND s.Id = :subscription_id
 FOR KEY SHARE OF s;
 -- dialect: sqlserver
 INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
-                               NextAttemptAt)
+                               NextAttemptAt, TraceParent)
 SELECT NEWID(), s.Id,
        CAST(:event_id AS UNIQUEIDENTIFIER), CAST(:event AS VARCHAR(51)), CAST(:reference AS NVARCHAR(101)),
        CAST(:batch_id AS UNIQUEIDENTIFIER), CAST(:body AS NVARCHAR(MAX)), CAST(:correlation_id AS VARCHAR(129)), CAST(:now AS DATETIME2),
-       CAST(:now AS DATETIME2)
+       CAST(:now AS DATETIME2), CAST(:trace AS VARCHAR(56))
 FROM WebhookSubscriptions AS s
 WHERE s.ClientId = :client_id AND CAST(s.IsActive AS INT) = 1
   AND s.Id = :subscription_id;

@@ -8,7 +8,8 @@
     .event_id = df_uuid(df_uuid_str(id)), .event = df_text(df_str_c((e)->event)),                  \
     .reference = df_text((e)->reference), .batch_id = df_uuid((e)->batch_id),                      \
     .body = df_text((e)->body), .correlation_id = df_text((e)->correlation_id),                    \
-    .now = df_time((e)->now_ms), .client_id = df_uuid((e)->client_id)
+    .now = df_time((e)->now_ms), .client_id = df_uuid((e)->client_id),                             \
+    .trace = df_text((e)->trace_parent)
 
 enum df_code df_webhooks_emit(struct df_db *db, const struct df_clock *clock,
                               const struct df_webhook_event *e, int64_t *ret_count,

@@ -131,29 +131,29 @@ WHERE Id IN EACH_INT(:ids) AND ReplayedAt IS NULL;
 -- name: webhook_failure_replay
 -- dialect: sqlite
 INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
-                               NextAttemptAt)
+                               NextAttemptAt, TraceParent)
 SELECT lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-a' ||
              substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6))), f.SubscriptionId, f.EventId, f.Event, d.Reference,
-       d.BatchId, f.PayloadJson, d.CorrelationId, :now, :now
+       d.BatchId, f.PayloadJson, d.CorrelationId, :now, :now, d.TraceParent
 FROM WebhookDeliveryFailures AS f
 LEFT JOIN WebhookDeliveries AS d ON d.Id = f.DeliveryId
 WHERE f.Id IN EACH_INT(:ids)
 RETURNING Id;
 -- dialect: postgres
 INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
-                               NextAttemptAt)
+                               NextAttemptAt, TraceParent)
 SELECT gen_random_uuid(), f.SubscriptionId, f.EventId, f.Event, d.Reference, d.BatchId, f.PayloadJson, d.CorrelationId,
-       CAST(:now AS timestamptz), CAST(:now AS timestamptz)
+       CAST(:now AS timestamptz), CAST(:now AS timestamptz), d.TraceParent
 FROM WebhookDeliveryFailures AS f
 LEFT JOIN WebhookDeliveries AS d ON d.Id = f.DeliveryId
 WHERE f.Id IN EACH_INT(:ids)
 RETURNING Id;
 -- dialect: sqlserver
 INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
-                               NextAttemptAt)
+                               NextAttemptAt, TraceParent)
 OUTPUT inserted.Id
 SELECT NEWID(), f.SubscriptionId, f.EventId, f.Event, d.Reference, d.BatchId, f.PayloadJson, d.CorrelationId,
-       CAST(:now AS DATETIME2), CAST(:now AS DATETIME2)
+       CAST(:now AS DATETIME2), CAST(:now AS DATETIME2), d.TraceParent
 FROM WebhookDeliveryFailures AS f
 LEFT JOIN WebhookDeliveries AS d ON d.Id = f.DeliveryId
 WHERE f.Id IN EACH_INT(:ids);

@@ -45,6 +45,7 @@ struct df_webhook_event {
     struct df_str batch_id;        /* a uuid; absent: the event is about no batch */
     struct df_str body;            /* a complete JSON object without `signature` */
     struct df_str correlation_id;
+    struct df_str trace_parent; /* of what the event is about; absent: none */
     int64_t now_ms;
 };
 

@@ -125,9 +125,32 @@ static void wait_to_retry(struct import_chunk *c, const struct import_chunk_fact
     assert(c->tries >= 0);
 }
 
+/* From the sending of the chunk, maybe by another owner, to its ack, or to the end of the wait. */
+static void record_ack_wait(const struct import_chunk *c, bool came)
+{
+    const struct import_batch *b = c->batch;
+    const struct df_clock *clock = b->imports->opt.clock;
+    int64_t waited_ms = c->sent_ms > 0 ? import_mono_ms(b) - c->sent_ms : 0;
+    struct df_span span;
+
+    df_span_begin_at(&span, &b->row.trace, "ack wait", DF_SPAN_INTERNAL, clock,
+                     df_mono_ns(clock) - (waited_ms > 0 ? waited_ms : 0) * 1000000);
+    if (!span.recording)
+        return;
+    df_span_text(&span, "dataflow.batch.id", df_uuid_str(&b->id));
+    df_span_int(&span, "dataflow.chunk.id", c->id);
+    df_span_text(&span, "dataflow.client.id", b->row.client);
+    if (!came) {
+        df_span_text(&span, "error.type", DF_STR("timeout"));
+        df_span_fail(&span, DF_STR("no ack came in time"));
+    }
+    df_span_end(&span);
+}
+
 static void apply_ack(struct import_chunk *c, int64_t now_ms, struct df_str ack)
 {
     import_note_acked(c, now_ms);
+    record_ack_wait(c, true);
     import_apply_ack(c, ack);
     if (c->outcome == DF_CHUNK_ERROR)
         import_note_chunk_error(c, "ack_error");
@@ -137,6 +160,7 @@ static void miss_ack(struct import_chunk *c)
 {
     struct df_log_field fields[] = {DF_FI("chunkId", c->id), DF_FI("attempt", c->attempts)};
 
+    record_ack_wait(c, false);
     df_log_write(DF_LOG_WARN, "ChunkAckTimeout", fields, 2, "no ack came in time");
     import_note_chunk_error(c, "ack_timeout");
     c->error = DF_STR("no ack came in time");

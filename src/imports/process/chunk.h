@@ -88,7 +88,7 @@ struct import_chunk {
     bool gives_up;            /* the last call's failure was the last one allowed */
     int64_t due_ms;           /* monotonic */
     int64_t first_ms;         /* monotonic: when it was cut */
-    int64_t sent_ms;          /* monotonic: when this owner last sent it; 0: not yet */
+    int64_t sent_ms;          /* monotonic: when it was last sent, by any owner; 0: not yet */
     struct df_str ack_id;
 
     /* Its call. */

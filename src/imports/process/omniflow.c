@@ -42,7 +42,11 @@ void import_request(struct import_chunk *c)
     out->correlation_id = b->row.correlation_id;
     out->idempotency_key =
         df_arena_printf(&c->arena, "%s:%lld:%s", b->id.text, (long long)c->id, c->hash);
-    out->trace = df_outbound_trace(b->row.trace_id, o->clock);
+    out->trace = b->row.trace;
+    out->channel = "imports";
+    out->item = df_arena_printf(&c->arena, "%s/%lld", b->id.text, (long long)c->id);
+    out->client_id = b->row.client;
+    out->resend_count = c->attempts - 1;
 }
 
 /* --- results ---------------------------------------------------------------------------------- */

@@ -201,14 +201,34 @@ static enum df_code tally_records(struct import_batch *b, struct tally *t, struc
     return code;
 }
 
+static void end_parse(struct df_span *span, const struct import_batch *b, const struct tally *t,
+                      enum df_code code)
+{
+    if (!span->recording)
+        return;
+    df_span_text(span, "dataflow.batch.id", df_uuid_str(&b->id));
+    df_span_text(span, "dataflow.client.id", b->row.client);
+    df_span_int(span, "dataflow.records", t->records);
+    df_span_bool(span, "dataflow.file.outside", import_is_outside(b));
+    df_span_int(span, "dataflow.file.bytes", (int64_t)df_stored_bytes(b->reading.file)->size);
+    if (code != DF_DONE) {
+        df_span_text(span, "error.type", df_str_c(df_code_name(code)));
+        df_span_fail(span, DF_STR_NULL);
+    }
+    df_span_end(span);
+}
+
 /* Reads the whole file once: nothing of a file that is broken or over a limit is sent. */
 static bool count_records(struct import_batch *b)
 {
     struct df_err err = DF_ERR_INIT;
     struct tally t = {0};
+    struct df_span span;
 
     b->row.rules = IMPORT_RULES_NEWEST;
+    df_span_begin(&span, &b->row.trace, "parse", DF_SPAN_INTERNAL, b->imports->opt.clock);
     enum df_code code = tally_records(b, &t, &err);
+    end_parse(&span, b, &t, code);
     if (import_batch_has_ended(b->state))
         return false; /* reading was given up */
     if (code != DF_DONE)

@@ -83,8 +83,8 @@ UPDATE BatchLocks SET IsLocked = :locked, LockOwnerBatchId = NULL, LockedAt = NU
 
 -- name: owner_load
 SELECT b.FileName, b.FileType, b.UploadPath, b.Checksum, b.OriginDefault, b.Sheet, b.TotalRecords, b.BatchSize, b.Attempt,
-       b.RetryFromChunk, b.CorrelationId, b.MetadataCorrelationId, b.TraceId, c.ClientIdentifier, b.CutRules, b.OutageSince,
-       b.WaitingSince, COALESCE(b.OutageTries, 0) AS OutageTries, b.KeptLeftMs, b.ClientId
+       b.RetryFromChunk, b.CorrelationId, b.MetadataCorrelationId, b.TraceId, b.TraceParent, c.ClientIdentifier, b.CutRules,
+       b.OutageSince, b.WaitingSince, COALESCE(b.OutageTries, 0) AS OutageTries, b.KeptLeftMs, b.ClientId
 FROM ImportBatch AS b
 JOIN Clients AS c ON c.Id = b.ClientId
 WHERE b.Id = :id;

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/span.h"
 #include "imports/imports.h"
 #include "imports/process/batch_state.h"
 #include "imports/process/chunk.h"
@@ -63,6 +64,7 @@ struct import_row {
     struct df_str correlation_id;
     struct df_str metadata_correlation_id; /* of the upload's metadata; absent: none */
     struct df_str trace_id;
+    struct df_trace trace;    /* the upload's context */
     int64_t outage_since_ms;  /* wall: OmniFlow has taken no chunk of it since; -1: no outage */
     int64_t waiting_since_ms; /* wall: when it was last given back; -1: not in this outage */
     int64_t kept_left_ms;     /* of the time for which failed records are kept; -1: all of it */

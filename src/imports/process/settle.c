@@ -141,6 +141,8 @@ static void read_batch_row(void *arg, struct df_result *r)
         .metadata_correlation_id =
             df_arena_str(a, df_col_text(r, owner_load_MetadataCorrelationId)),
         .trace_id = df_arena_str(a, df_col_text(r, owner_load_TraceId)),
+        .trace = df_span_stored(df_col_text(r, owner_load_TraceParent),
+                                df_col_text(r, owner_load_TraceId), b->imports->opt.clock, NULL),
         .outage_since_ms = df_col_time(r, owner_load_OutageSince),
         .waiting_since_ms = df_col_time(r, owner_load_WaitingSince),
         .outage_tries = df_col_int(r, owner_load_OutageTries),

@@ -28,10 +28,10 @@ UPDATE Clients SET Status = Status OUTPUT inserted.Id WHERE Id = :client_id;
 -- name: receive_insert
 INSERT INTO ImportBatch (Id, ClientId, Status, FileName, FileType, FileSizeBytes, Checksum, UploadPath, PolicyDecision,
                          CreatedAt, UpdatedAt, ScheduledFor, OriginDefault, RequestedBy, MetadataJson, Sheet,
-                         IdempotencyKey, RequestChecksum, CorrelationId, MetadataCorrelationId, TraceId)
+                         IdempotencyKey, RequestChecksum, CorrelationId, MetadataCorrelationId, TraceId, TraceParent)
 VALUES (:id, :client_id, :status, :file_name, :file_type, :file_size_bytes, :checksum, :upload_path, :policy_decision,
         :now, :now, :scheduled_for, :origin_default, :requested_by, :metadata, :sheet,
-        :idempotency_key, :request_checksum, :correlation_id, :metadata_correlation_id, :trace_id);
+        :idempotency_key, :request_checksum, :correlation_id, :metadata_correlation_id, :trace_id, :trace_parent);
 
 -- A refused upload: one row for a client, rule and minute. It has no CompletedAt, since nothing was worked on.
 -- name: refusal_count

@@ -144,7 +144,8 @@ static enum df_code insert_batch(struct df_db *db, const struct df_receive *up, 
              .request_checksum = df_text(df_str_c(up->request_checksum)),
              .correlation_id = df_text(df_req_correlation_id(up->req)),
              .metadata_correlation_id = df_text(df_receive_metadata_id(up)),
-             .trace_id = df_text(df_req_trace_id(up->req))),
+             .trace_id = df_text(df_req_trace_id(up->req)),
+             .trace_parent = df_text(df_trace_parent(df_req_trace(up->req)))),
         NULL, err);
 }
 
@@ -194,7 +195,8 @@ enum df_code df_receive_commit(struct df_receive *up, struct df_err *err)
     struct df_store *store = up->receiver->opt->store;
     struct df_err other = DF_ERR_INIT;
 
-    up->job = (struct df_job){.run = run_insert, .log = df_req_log(up->req)};
+    up->job = (struct df_job){
+        .run = run_insert, .log = df_req_log(up->req), .trace = df_req_trace(up->req)};
     enum df_code code = df_store_write_wait(store, &up->job, err);
     if (code == DF_OK && up->told)
         df_webhooks_wake(up->receiver->opt->webhooks);

@@ -22,6 +22,7 @@ from test_interface_tickets import flat as ticket
 from test_year import KINDS, tables
 
 import pg
+from collector import Collector
 
 # (kind of document, table.column, why). A kind that is not here may stand nowhere in the clear.
 ALLOWED = [
@@ -49,6 +50,7 @@ MASKED = ["ImportItem.PayloadJson", "ImportItem.ErrorMessage", "ImportChunk.AckJ
 KEPT_BY_DEFAULT = {"tickets", "acks", "counterparties", "integrations"}
 
 OMNIFLOW_KEY, GATEWAY_KEY, PAY_KEY = "omniflow-key-of-the-scan-0815", "gateway-key-of-the-scan-0815", "pay-key-of-the-scan-0815"
+OTEL_KEY = "collector-key-of-the-scan-0815"
 MARIA_KEY, TEAMS_KEY = "named-admin-key-of-the-scan-0815", "teams-signature-of-the-scan"
 
 
@@ -212,6 +214,7 @@ class World(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.away = True  # the integration
         self.teams = 400
+        self.collector = Collector().start()
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
     @property
@@ -254,6 +257,7 @@ class World(http.server.ThreadingHTTPServer):
     def close(self):
         self.shutdown()
         self.server_close()
+        self.collector.stop()
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -292,6 +296,7 @@ def settings(world):
         "admin.maria": {"key": MARIA_KEY, "role": "admin"},
         "retention": dict.fromkeys(KINDS, "30"),
         "log": {"level": "debug"},
+        "otel": {"endpoint": world.collector.url, "sample_ratio": "1", "queue": 100000, "headers": f"Authorization=Bearer {OTEL_KEY}"},
     }
 
 
@@ -303,7 +308,8 @@ class Run:
         self.server, self.world, self.clock = server, world, clock
         self.client = world.acker = server.new_client("Cliente")
         self.admin = server.admin(key=MARIA_KEY)
-        self.secrets = {ADMIN_KEY, MASTER_KEY, pg.PASSWORD, OMNIFLOW_KEY, GATEWAY_KEY, PAY_KEY, MARIA_KEY, TEAMS_KEY, self.client.secret}
+        self.secrets = {ADMIN_KEY, MASTER_KEY, pg.PASSWORD, OMNIFLOW_KEY, GATEWAY_KEY, PAY_KEY, OTEL_KEY, MARIA_KEY, TEAMS_KEY,
+                        self.client.secret}
         server.secrets |= self.secrets
 
     def one(self, sql):
@@ -480,14 +486,23 @@ class Run:
 
     # -- what was written
 
+    def spans(self):
+        """All of them, from every part that has some."""
+        collector = self.world.collector
+        parts = {"POST /api/tickets", "POST", "commit", "parse", "ack wait", "process ticket", "send"}
+        wait_for(lambda: parts <= {s["name"] for s in list(collector.spans)}, "spans of every part")
+        assert not collector.faults
+        return json.dumps(collector.spans, ensure_ascii=False).encode()
+
     def check_outside(self):
-        """Log, figures, audit and files: nobody, at any time."""
+        """Log, figures, traces, audit and files: nobody, at any time."""
         places = dict(written_files(self.server))
         places |= {f"the name {name}": name.encode() for name in list(places)}
         places["/metrics"] = self.admin.get("/metrics").body
         places["/admin/audit"] = self.admin.get("/admin/audit?pageSize=200").body
         places["/admin/alerts"] = self.admin.get("/admin/alerts").body
         places["/admin/purge"] = self.admin.get("/admin/purge").body
+        places["the spans"] = self.spans()
         found = {(name, *what) for name, data in places.items() for what in people_in(data)}
         assert not found, sorted(found)
         return places

@@ -217,7 +217,8 @@ static void post(int payload, int64_t now)
                              .client = df_uuid(DF_STR("0190a000-0000-7000-8000-000000000001")),
                              .all = df_int(0), .status = df_text(DF_STR("Processed")),
                              .error = df_null(DF_TEXT), .tries = df_int(1), .attempts = df_int(1),
-                             .due = df_null(DF_TIME), .gateway_due = df_time(now)),
+                             .due = df_null(DF_TIME), .gateway_due = df_time(now),
+                             .trace = df_null(DF_TEXT)),
                         NULL, NULL, NULL, &err),
               &err);
     struct df_value id = df_int(testdb_int(db, &ticket_id));
@@ -225,7 +226,7 @@ static void post(int payload, int64_t now)
               &err);
     assert_ok(df_db_exec(db,
                          DF_Q(return_replace, .payload = df_text(DF_STR("{}")), .now = df_time(now),
-                              .ticket = id),
+                              .trace = df_null(DF_TEXT), .ticket = id),
                          &replaced, &err),
               &err);
     if (replaced > 0 || payload > 1)
@@ -234,7 +235,7 @@ static void post(int payload, int64_t now)
                          DF_Q(return_insert, .entity = df_text(DF_STR("TCK")),
                               .doc_id = df_text(DF_STR("T1")), .phase = df_int(15),
                               .payload = df_text(DF_STR("{}")), .target_url = df_text(DF_STR("")),
-                              .now = df_time(now)),
+                              .now = df_time(now), .trace = df_null(DF_TEXT)),
                          NULL, &err),
               &err);
 }
@@ -533,11 +534,12 @@ static void what_is_processed_again_keeps_its_history(void **state)
         expect_history(&gateway, 9, "Sent1:202 ");
         expect_history(&returns, 9, "Sent1:202 ");
     }
-    assert_ok(df_db_exec(db,
-                         DF_Q(return_replace, .payload = df_text(DF_STR("{}")),
-                              .now = df_time(T0 + 4), .ticket = df_int(testdb_int(db, &ticket_id))),
-                         NULL, &err),
-              &err);
+    assert_ok(
+        df_db_exec(db,
+                   DF_Q(return_replace, .payload = df_text(DF_STR("{}")), .now = df_time(T0 + 4),
+                        .trace = df_null(DF_TEXT), .ticket = df_int(testdb_int(db, &ticket_id))),
+                   NULL, &err),
+        &err);
     expect_history(&returns, 9, "Sent1:202 ");
     send_both(T0 + 5);
     expect_history(&returns, 9, "Sent2:202 Sent1:202 ");

@@ -249,7 +249,9 @@ static struct df_out_judgement by_imports(const struct answer *a)
                              .api_key = key_of(a),
                              .api_key_header = "X-Key"}},
         .url = df_arena_cstr(&arena, df_arena_printf(&arena, "%s/import", base_of(a)))};
-    struct import_batch b = {.imports = &imports, .id = df_uuid_v7(df_clock_real())};
+    struct import_batch b = {.imports = &imports,
+                             .id = df_uuid_v7(df_clock_real()),
+                             .row = {.trace = df_trace_new(df_clock_real())}};
 
     df_mutex_init(&imports.lock);
     df_cond_init(&imports.changed);

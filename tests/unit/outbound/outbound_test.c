@@ -206,7 +206,7 @@ static void prepare(struct call *c, const char *path)
     c->out = (struct df_out){
         .call = {.method = "POST", .url = c->url, .timeout_ms = 60000, .allow_private = true},
         .headers = {.arena = &arena},
-        .trace = df_outbound_trace(DF_STR(TRACE), &now.base),
+        .trace = df_span_stored(DF_STR_NULL, DF_STR(TRACE), &now.base, NULL),
         .done = note_done,
         .arg = c,
     };
@@ -260,7 +260,7 @@ static void what_every_call_carries(void **state)
         assert_int_equal(c.out.headers.count, 1);
     }
     prepare(&c, "/200");
-    c.out.trace = df_outbound_trace(DF_STR("of another kind"), &now.base);
+    c.out.trace = df_span_stored(DF_STR_NULL, DF_STR("of another kind"), &now.base, NULL);
     c.out.trace_id = DF_STR("of%20another%20kind");
     send_one(&c);
     assert_null(strstr(got, "X-Correlation-Id"));

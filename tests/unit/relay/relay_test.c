@@ -224,7 +224,7 @@ static const char *by_dialect(enum df_dialect d, const char *lite, const char *p
 static char *column_defaults[DF_RELAY_COLUMNS] = {
     "id",         "event_type",     "payload",      "status",          "attempts",
     "created_at", "aggregate_type", "aggregate_id", "next_attempt_at", "processed_at",
-    "last_error", "correlation_id", "trace_id",     "span_id"};
+    "last_error", "correlation_id", "trace_id",     "span_id",         "trace_flags"};
 
 static void fixture_init(struct fixture *f, enum df_dialect d, const char *table_sql)
 {

@@ -314,6 +314,7 @@ static const struct expected_column expected_columns[] = {
     {"outbox_events", "idempotency_key", "varchar(200)", NULLABLE, NO_DEFAULT},
     {"outbox_events", "request_checksum", "char(64)", NULLABLE, NO_DEFAULT},
     {"outbox_events", "erased_at", "time", NULLABLE, NO_DEFAULT},
+    {"outbox_events", "trace_flags", "varchar(2)", NULLABLE, NO_DEFAULT},
     {"SchemaScripts", "Name", "varchar(200)", NOT_NULL, NO_DEFAULT},
     {"SchemaScripts", "Checksum", "char(64)", NOT_NULL, NO_DEFAULT},
     {"SchemaScripts", "AppliedAt", "time", NOT_NULL, "now"},
