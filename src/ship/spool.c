@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SEGMENTS      64 /* of a full spool */
+#define SEGMENTS      16 /* of a full spool, at least */
 #define SEGMENT_MAX   (INT64_C(4) << 20)
 #define WRITE_BYTES   ((size_t)64 << 10)
 #define WINDOW_BYTES  ((size_t)256 << 10) /* read at a time; more than a record */
@@ -96,8 +96,10 @@ static void drop_segment(struct df_spool *s, size_t index)
     struct spool_folder *f = s->folders[index];
     const struct spool_segment *first = &f->segments[0];
 
-    if (index == s->folder_count - 1 && f->count == 1)
+    if (index == s->folder_count - 1 && f->count == 1) {
+        s->dirty = false; /* it goes: no need to wait for the disk */
         end_segment(s);
+    }
     s->lines -= first->lines;
     s->bytes -= first->bytes;
     spool_folder_drop_first(f);
@@ -566,21 +568,27 @@ enum df_code df_spool_open(const struct df_spool_options *opt, struct df_spool *
     return DF_OK;
 }
 
+static bool has_lines(const struct spool_folder *f)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (f->segments[i].lines > 0)
+            return true;
+    return false;
+}
+
 void df_spool_close(struct df_spool *s)
 {
     struct df_err ignored;
 
     if (!s)
         return;
-    if (df_spool_write(s, &ignored) == DF_OK)
-        df_spool_sync(s);
+    enum df_code code = df_spool_write(s, &ignored);
+    (void)code; /* counted, and there is nobody left to tell */
+    if (!has_lines(own_folder(s)))
+        s->dirty = false; /* nothing that is worth waiting for the disk */
     end_segment(s);
-    for (size_t i = 0; i < s->folder_count; i++) {
-        uint64_t lines = 0;
-        for (size_t k = 0; k < s->folders[i]->count; k++)
-            lines += s->folders[i]->segments[k].lines;
-        spool_folder_free(s->folders[i], lines == 0);
-    }
+    for (size_t i = 0; i < s->folder_count; i++)
+        spool_folder_free(s->folders[i], !has_lines(s->folders[i]));
     df_buf_release(&s->fresh);
     (void)close(s->root_fd);
     free(s);
