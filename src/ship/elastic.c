@@ -55,14 +55,25 @@ static void put_name(struct df_arena *a, struct df_str name, struct df_json_out 
     df_json_key_str(out, df_str_n(plain, name.len));
 }
 
+/* A label that is configured wins: a document that has a name twice is refused. */
+static bool is_shown(const struct df_ship_field *f, bool texts, const struct df_ship_target *t)
+{
+    if ((f->type == DF_JSON_STRING) != texts || f->name.len == 0 || f->name.len > NAME_MAX_LEN)
+        return false;
+    for (size_t i = 0; texts && i < t->label_count; i++)
+        if (df_str_eq(f->name, t->labels[i].name))
+            return false;
+    return true;
+}
+
 static void put_others(const struct others *o, bool texts, const struct df_ship_target *t,
                        struct df_json_out *out)
 {
-    bool begun = texts && t->label_count > 0;
+    bool any = texts && t->label_count > 0;
 
-    for (size_t i = 0; i < o->count && !begun; i++)
-        begun = (o->items[i].type == DF_JSON_STRING) == texts;
-    if (!begun)
+    for (size_t i = 0; i < o->count && !any; i++)
+        any = is_shown(&o->items[i], texts, t);
+    if (!any)
         return;
     df_json_key(out, texts ? "labels" : "dataflow");
     df_json_open(out, '{');
@@ -72,7 +83,7 @@ static void put_others(const struct others *o, bool texts, const struct df_ship_
     }
     for (size_t i = 0; i < o->count; i++) {
         const struct df_ship_field *f = &o->items[i];
-        if ((f->type == DF_JSON_STRING) != texts || f->name.len == 0 || f->name.len > NAME_MAX_LEN)
+        if (!is_shown(f, texts, t))
             continue;
         put_name(o->arena, f->name, out);
         if (texts)
