@@ -273,6 +273,7 @@ static const struct df_route routes[] = {
     {.method = "POST",
      .pattern = "/loki/api/v1/push",
      .body = DF_BODY_ANY,
+     .takes_encoded = true,
      .handle = serve_loki},
     {.method = "GET", .pattern = "/payments/{rest...}", .handle = serve_payment},
     {.method = "POST",

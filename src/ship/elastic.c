@@ -229,6 +229,6 @@ const struct df_ship_protocol df_ship_elastic = {
     .auth = "ApiKey",
     .media_type = "application/x-ndjson",
     .encode = encode_bulk,
-    .classify = df_outbound_judge_status,
+    .classify = df_ship_judge_status,
     .settle = settle_bulk,
 };

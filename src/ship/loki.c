@@ -97,6 +97,6 @@ const struct df_ship_protocol df_ship_loki = {
     .auth = "Bearer",
     .media_type = "application/json",
     .encode = encode_push,
-    .classify = df_outbound_judge_status,
+    .classify = df_ship_judge_status,
     .settle = settle_push,
 };

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define QUEUE_BYTES    ((size_t)4 << 20)
+#define QUEUE_BYTES    ((size_t)8 << 20)
 #define GATHER_MS      10 /* lines of this time are written to the disk together */
 #define SYNC_MS        1000
 #define ADOPT_MS       30000

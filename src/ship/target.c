@@ -252,3 +252,12 @@ bool df_ship_status_is_of_lines(unsigned status)
 {
     return status == 400 || status == 413 || status == 422;
 }
+
+struct df_out_judgement df_ship_judge_status(unsigned status)
+{
+    if (status >= 200 && status <= 299)
+        return (struct df_out_judgement){DF_OUT_OK, DF_BREAKER_SUCCESS};
+    if (df_ship_status_is_of_lines(status))
+        return (struct df_out_judgement){DF_OUT_REFUSED, DF_BREAKER_SUCCESS};
+    return (struct df_out_judgement){DF_OUT_AGAIN, DF_BREAKER_FAILURE};
+}

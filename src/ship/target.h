@@ -68,6 +68,9 @@ void df_ship_target_free(struct df_ship_target *t);
 
 /* 400, 413 and 422 are about the lines: in smaller pieces the good ones may pass. */
 bool df_ship_status_is_of_lines(unsigned status);
+/* A `classify`: these are refusals. Any other status but 2xx says that the target cannot take lines
+ * at all as things are, and that they wait. */
+struct df_out_judgement df_ship_judge_status(unsigned status);
 
 /* --- lines, for encoders --- */
 
