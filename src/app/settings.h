@@ -23,6 +23,7 @@
 #include "resilience/settings.h"
 #include "retention/settings.h"
 #include "series/settings.h"
+#include "ship/settings.h"
 #include "store/settings.h"
 #include "telemetry/settings.h"
 #include "webhooks/settings.h"
@@ -44,6 +45,7 @@ struct df_settings {
         int level;  /* enum df_log_level */
         int format; /* enum df_log_format */
     } log;
+    struct df_ship_settings ship;
     struct df_http_settings http;
     struct df_security_settings security;
     struct df_store_settings store;

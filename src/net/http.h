@@ -46,6 +46,7 @@ struct df_route {
     unsigned access;       /* for `authorize`; the application defines its meaning */
     const char *scope;     /* likewise */
     size_t max_body_bytes; /* 0: the server's */
+    bool takes_encoded;    /* the body may have a Content-Encoding; nothing is decoded */
     void (*handle)(struct df_req *req);
     /* STREAM only. An error is answered as a problem and closes the connection. Must not keep the
      * data. May call df_req_suspend after consuming the data; reading goes on after the resume. */

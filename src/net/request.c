@@ -299,7 +299,8 @@ static enum df_code check_body_head(struct df_req *req, struct df_err *err)
     if (req->declared_length > 0 && (uint64_t)req->declared_length > req->max_body_bytes)
         return df_err_set(err, DF_E_TOO_LARGE, "the body is larger than %zu bytes",
                           req->max_body_bytes);
-    if (req->content_encoding.len > 0 && !df_str_ieq(req->content_encoding, DF_STR("identity")))
+    if (!route->takes_encoded && req->content_encoding.len > 0 &&
+        !df_str_ieq(req->content_encoding, DF_STR("identity")))
         return df_err_set(err, DF_E_MEDIA_TYPE, "no Content-Encoding is accepted");
     /* A chunked body may turn out to be empty; its type is checked at its first byte. */
     if (route->body == DF_BODY_JSON && req->declared_length > 0 &&
