@@ -1,5 +1,6 @@
 """`dataflow sandbox`: the outside world on one port, with faults, statistics and what it received."""
 
+import gzip
 import http.client
 import json
 import re
@@ -133,3 +134,10 @@ def test_faults_are_listed_and_removed(sandbox):
                                   {"path": "/x", "rate": -1}, {"path": "/x", "latencyMs": -5}, {"path": "/x", "count": -1}])
 def test_a_bad_fault_is_400(sandbox, body):
     assert sandbox.post("/_faults", body).status == 400
+
+
+def test_lines_of_a_log_are_taken_compressed_or_not(sandbox):
+    for body, headers in ((b'{"streams":[]}', {}), (gzip.compress(b'{"streams":[]}'), {"Content-Encoding": "gzip"})):
+        assert sandbox.post("/loki/api/v1/push", body=body, headers=headers).status == 204
+    counted, = (p for p in sandbox.get("/_stats").json["paths"] if p["path"] == "/loki/api/v1/push")
+    assert counted["requests"] == 2
