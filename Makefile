@@ -248,12 +248,13 @@ install: all ## copy the binary, its man page, unit and completions to $(DESTDIR
 	$(BIN) completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_dataflow
 	$(BIN) completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/dataflow.fish
 
-docs: all ## write what is made from tables: docs/configuration.md, docs/dataflow.1, the rights on tables
+docs: all ## write what is made from tables: docs/configuration.md, docs/metrics.md, docs/dataflow.1, the rights on tables
 	@{ printf '# Configuration\n\n'; \
 	   printf 'An INI file (`--config FILE` or `DATAFLOW_CONFIG`), overridden by the environment (`DATAFLOW_<SECTION>_<KEY>`),\n'; \
 	   printf 'overridden by `--set section.key=value`. `dataflow check-config` shows what is in force; `make docs` writes this page.\n\n'; \
 	   $(BIN) help config; } > docs/configuration.md
 	@$(BIN) help man > docs/dataflow.1
+	@{ sed '/^| metric | type |/,$$d' docs/metrics.md; $(BIN) help metrics; } > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
 	@$(PYTHON) tools/rights.py --docs
 
 deps: ## install every package that build, tests and benchmarks need

@@ -34,9 +34,10 @@ struct df_auth {
     struct df_thread threads[HASH_THREADS];
 };
 
-static struct df_metric_family auth_total = {
+DF_METRIC_FAMILY(auth_total) = {
     .name = "dataflow_auth_total",
-    .help = "Authentications that were not answered from memory, by outcome.",
+    .help = "Logins that were not answered from memory: verified, confirmed, coalesced, "
+            "refused, throttled.",
     .type = DF_COUNTER,
     .labels = {"outcome"},
 };

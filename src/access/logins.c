@@ -43,7 +43,7 @@ struct df_logins {
     uint64_t generation DF_GUARDED_BY(lock);
 };
 
-static struct df_metric_family requests_total = {
+DF_METRIC_FAMILY(requests_total) = {
     .name = "dataflow_requests_total",
     .help = "Authenticated requests by client.",
     .type = DF_COUNTER,

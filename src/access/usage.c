@@ -39,11 +39,11 @@ struct df_usage {
     struct df_loop watch; /* answers requests that waited too long */
 };
 
-static struct df_metric_family rate_limited_total = {
+DF_METRIC_FAMILY(rate_limited_total) = {
     .name = "dataflow_rate_limited_total",
-    .help = "Requests refused because the client is over its RequestsPerMinute.",
+    .help = "Requests refused because the client is over its requestsPerMinute.",
     .type = DF_COUNTER,
-    .labels = {"clientId"},
+    .labels = {"client_id"},
 };
 
 /* --- requests --- */

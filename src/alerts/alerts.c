@@ -13,9 +13,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static struct df_metric_family firing = {
+DF_METRIC_FAMILY(firing) = {
     .name = "dataflow_alerts_firing",
-    .help = "Alerts that fire.",
+    .help = "Alerts that fire, by rule, as every process with the role maintain sees "
+            "them: take the maximum.",
     .type = DF_GAUGE,
     .labels = {"rule"},
 };

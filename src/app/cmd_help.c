@@ -1,6 +1,8 @@
 /* dataflow version, dataflow help. */
 #include "app/commands.h"
 #include "app/server.h"
+#include "base/metrics.h"
+#include "net/http.h"
 #include "json/write.h"
 
 #include <stdio.h>
@@ -35,12 +37,20 @@ void df_cli_overview(struct df_buf *out)
                 "--config FILE and --set section.key=value.\n");
 }
 
+static void print_metrics(struct df_buf *out)
+{
+    df_http_metrics_define("dataflow");
+    df_metrics_write_docs(out);
+}
+
 static bool print_topic(const char *topic, struct df_buf *out)
 {
     if (strcmp(topic, "config") == 0)
         df_config_print_docs(&df_settings_table, out);
     else if (strcmp(topic, "routes") == 0)
         df_server_print_routes(out);
+    else if (strcmp(topic, "metrics") == 0)
+        print_metrics(out);
     else if (strcmp(topic, "man") == 0)
         df_commands_print_manual(out);
     else
@@ -104,8 +114,8 @@ static int run_help(int argc, char **argv)
     return df_cli_print(&out);
 }
 
-const struct df_command df_cmd_help = {.name = "help",
-                                       .usage = "[COMMAND|config|routes|man]",
-                                       .summary =
-                                           "what a command, a configuration key or the API is",
-                                       .run = run_help};
+const struct df_command df_cmd_help = {
+    .name = "help",
+    .usage = "[COMMAND|config|routes|metrics|man]",
+    .summary = "what a command, a configuration key, a metric or the API is",
+    .run = run_help};

@@ -9,25 +9,26 @@
 #define FAILED_MIN_MS 5000
 #define FAILED_MAX_MS 60000
 
-static struct df_metric_family last_success = {
+DF_METRIC_FAMILY(last_success) = {
     .name = "dataflow_backup_last_success_timestamp_seconds",
-    .help = "When the server last looked, and had everything in its backup; 0: not yet.",
+    .help = "When the server last had everything in its own backup; 0: not since the "
+            "start.",
     .type = DF_GAUGE,
 };
-static struct df_metric_family points_total = {
+DF_METRIC_FAMILY(points_total) = {
     .name = "dataflow_backup_points_total",
-    .help = "Points in time that were backed up, by kind.",
+    .help = "Points in time that were backed up: base, increment.",
     .type = DF_COUNTER,
     .labels = {"kind"},
 };
-static struct df_metric_family bytes_total = {
+DF_METRIC_FAMILY(bytes_total) = {
     .name = "dataflow_backup_bytes_total",
     .help = "Bytes put to the place of backups.",
     .type = DF_COUNTER,
 };
-static struct df_metric_family failures_total = {
+DF_METRIC_FAMILY(failures_total) = {
     .name = "dataflow_backup_failures_total",
-    .help = "Backups that failed.",
+    .help = "Turns of the backup that failed.",
     .type = DF_COUNTER,
 };
 

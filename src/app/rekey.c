@@ -37,18 +37,18 @@ struct df_rekey {
     uint32_t lost_key;
 };
 
-static struct df_metric_family reencrypted_total = {
+DF_METRIC_FAMILY(reencrypted_total) = {
     .name = "dataflow_reencrypted_total",
-    .help = "Secrets, payloads and files that were encrypted anew, under the current data key.",
+    .help = "Secrets, payloads and files that were encrypted anew, by kind.",
     .type = DF_COUNTER,
     .labels = {"kind"},
 };
-static struct df_metric_family data_key = {
+DF_METRIC_FAMILY(data_key) = {
     .name = "dataflow_data_key",
     .help = "The id of the data key in use.",
     .type = DF_GAUGE,
 };
-static struct df_metric_family lost_rows = {
+DF_METRIC_FAMILY(lost_rows) = {
     .name = "dataflow_data_key_lost",
     .help = "Secrets, payloads and files that no key opens, as the last pass found them.",
     .type = DF_GAUGE,

@@ -8,6 +8,7 @@
 #include "imports/imports.h"
 #include "imports/policy.h"
 #include "locks/locks.h"
+#include "net/field.h"
 #include "relay/consumer.h"
 #include "store/schema.h"
 
@@ -250,10 +251,24 @@ static const struct df_handler readiness = {
 
 /* --- GET /metrics --- */
 
+/* OpenMetrics is for those who ask for it by name, and like the text no better. */
+static enum df_metrics_format wanted_format(struct df_str accept)
+{
+    bool named;
+    int open =
+        df_field_weight(accept, DF_STR("application/openmetrics-text"), DF_STR("1.0.0"), &named);
+    int text = df_field_weight(accept, DF_STR("text/plain"), DF_STR("0.0.4"), NULL);
+
+    return named && open > 0 && open >= text ? DF_METRICS_OPEN : DF_METRICS_TEXT;
+}
+
 static void write_metrics(struct df_work *w)
 {
-    df_metrics_write(&w->out);
-    df_req_answer(w->req, 200, "text/plain; version=0.0.4; charset=utf-8", &w->out);
+    enum df_metrics_format format = wanted_format(df_req_header(w->req, "Accept"));
+
+    df_metrics_write_as(&w->out, format);
+    df_req_add_header(w->req, "Vary", DF_STR("Accept"));
+    df_req_answer(w->req, 200, df_metrics_content_type(format), &w->out);
 }
 
 static const struct df_handler metrics = {.max_answer = METRICS_MAX, .done = write_metrics};

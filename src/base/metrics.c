@@ -1,17 +1,17 @@
 /*
- * Written by hand because the text format is small and Debian has no C library for it; the tests
- * hand the output to promtool.
+ * Written by hand because the text formats are small and Debian has no C library for them; the
+ * tests hand the output to promtool and to a strict parser of OpenMetrics. metrics_write.c writes
+ * them.
  *
  * Families are in a list sorted by name, under one lock. The list only grows and families never
  * move, so a reader takes the head under the lock and walks without it; that is why the list is not
  * base/list.h's. Series are in a table of their family, under the family's lock, and are never
  * freed.
  */
-#include "base/metrics.h"
-
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/mem.h"
+#include "base/metrics_private.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -19,25 +19,23 @@
 #include <stdlib.h>
 
 #define DEFAULT_MAX_SERIES 200
+#define CLIENT_MAX_SERIES  ((DF_METRIC_CLIENTS + 1) * (size_t)16)
 #define LABEL_MAX_BYTES    128
-/* The key of a series: its label values, each ended by a byte that UTF-8 does not have. */
-#define KEY_END       '\xFF'
-#define KEY_MAX_BYTES (DF_METRIC_LABELS_MAX * (LABEL_MAX_BYTES + 1))
+#define EXEMPLAR_MS        1000 /* between two of one bucket */
+#define KEY_MAX_BYTES      (DF_METRIC_LABELS_MAX * (LABEL_MAX_BYTES + 1))
 
 const double df_metric_seconds[DF_METRIC_SECONDS_COUNT] = {
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
     0.1,    0.25,    0.5,    1,     2.5,    5,     10,   30,    60};
 
-struct df_metric {
-    const struct df_metric_family *family;
-    _Atomic uint64_t bits; /* the value, or the histogram's sum, as a double's bits */
-    size_t key_len;
-    char *key;
-    _Atomic uint64_t hits[]; /* HISTOGRAM: bucket_count and one for +Inf, not cumulative */
-};
-
 static struct df_mutex registry_lock = DF_MUTEX_INIT;
 static struct df_metric_family *families DF_GUARDED_BY(registry_lock);
+
+/* The clients that have series of their own. */
+static struct df_mutex clients_lock = DF_MUTEX_INIT;
+static struct df_map clients DF_GUARDED_BY(clients_lock);
+
+static const struct df_clock *_Atomic exemplar_clock; /* NULL: the real one */
 
 /* --- families --------------------------------------------------------------------------------- */
 
@@ -53,7 +51,7 @@ static bool is_name(const char *s, bool colons)
     return true;
 }
 
-static size_t label_count(const struct df_metric_family *f)
+size_t metric_label_count(const struct df_metric_family *f)
 {
     size_t n = 0;
     while (n < DF_METRIC_LABELS_MAX && f->labels[n])
@@ -76,12 +74,23 @@ static void check_family(const struct df_metric_family *f)
         if (!is_name(f->labels[i], false) || reserved)
             refuse_family(f, "invalid label");
     }
+    if (f->type == DF_COUNTER && !df_str_ends(df_str_c(f->name), DF_STR("_total")))
+        refuse_family(f, "a counter whose name does not end in _total");
     if (f->type == DF_HISTOGRAM && f->bucket_count == 0)
         refuse_family(f, "a histogram without buckets");
     for (size_t i = 1; i < f->bucket_count; i++) {
         if (!(f->buckets[i - 1] < f->buckets[i]))
             refuse_family(f, "buckets do not ascend");
     }
+}
+
+static int client_label_of(const struct df_metric_family *f)
+{
+    for (int i = 0; i < DF_METRIC_LABELS_MAX && f->labels[i]; i++) {
+        if (strcmp(f->labels[i], "client_id") == 0 || strcmp(f->labels[i], "clientId") == 0)
+            return i;
+    }
+    return -1;
 }
 
 void df_metric_register(struct df_metric_family *f)
@@ -97,8 +106,9 @@ void df_metric_register(struct df_metric_family *f)
         if (*at && strcmp((*at)->name, f->name) == 0)
             refuse_family(f, "the name is taken");
         df_mutex_init(&f->lock);
+        f->client_label = client_label_of(f);
         if (f->max_series == 0)
-            f->max_series = DEFAULT_MAX_SERIES;
+            f->max_series = f->client_label < 0 ? DEFAULT_MAX_SERIES : CLIENT_MAX_SERIES;
         f->next = *at;
         *at = f;
         f->registered = true;
@@ -132,8 +142,22 @@ static char *add_label(char *to, struct df_str v)
         to += sizeof(unknown);
         v = df_str_n(v.ptr + valid + 1, v.len - valid - 1);
     }
-    *to++ = KEY_END;
+    *to++ = METRIC_KEY_END;
     return to;
+}
+
+/* Whether the client has series of its own; the first ones that are asked for have. */
+static bool is_client_shown(struct df_str label)
+{
+    df_lock(&clients_lock);
+    bool shown = df_map_get(&clients, label) != NULL;
+    if (!shown && clients.count < DF_METRIC_CLIENTS) {
+        char *kept = df_strdup(label); /* for as long as the process runs, as its series */
+        df_map_add(&clients, df_str_n(kept, label.len), kept);
+        shown = true;
+    }
+    df_unlock(&clients_lock);
+    return shown;
 }
 
 static struct df_metric *add_series(struct df_metric_family *f, struct df_str key)
@@ -152,12 +176,16 @@ static struct df_metric *add_series(struct df_metric_family *f, struct df_str ke
 struct df_metric *df_metric_get(struct df_metric_family *f, const struct df_str *label_values)
 {
     char text[KEY_MAX_BYTES];
-    size_t labels = label_values ? label_count(f) : 0;
+    size_t labels = label_values ? metric_label_count(f) : 0;
 
     df_metric_register(f);
     char *end = text;
-    for (size_t i = 0; i < labels; i++)
+    for (size_t i = 0; i < labels; i++) {
+        char *begin = end;
         end = add_label(end, label_values[i]);
+        if ((int)i == f->client_label && !is_client_shown(df_str_n(begin, (size_t)(end - begin))))
+            end = add_label(begin, DF_STR("other"));
+    }
     struct df_str key = df_str_n(text, (size_t)(end - text));
 
     df_lock(&f->lock);
@@ -211,155 +239,153 @@ void df_metric_set(struct df_metric *m, double v)
     atomic_store_explicit(&m->bits, bits_of(v), memory_order_relaxed);
 }
 
-void df_metric_observe(struct df_metric *m, double v)
+static size_t bucket_of(const struct df_metric_family *f, double v)
 {
-    const struct df_metric_family *f = m->family;
     size_t i = 0;
 
-    if (isnan(v))
-        return;
     while (i < f->bucket_count && v > f->buckets[i])
         i++;
-    atomic_fetch_add_explicit(&m->hits[i], 1, memory_order_relaxed);
+    return i;
+}
+
+void df_metric_observe(struct df_metric *m, double v)
+{
+    if (isnan(v))
+        return;
+    atomic_fetch_add_explicit(&m->hits[bucket_of(m->family, v)], 1, memory_order_relaxed);
     add_bits(&m->bits, v);
 }
 
-static uint64_t hits_of(const struct df_metric *m, size_t bucket)
+uint64_t metric_hits(const struct df_metric *m, size_t bucket)
 {
     return atomic_load_explicit(&m->hits[bucket], memory_order_relaxed);
+}
+
+double metric_sum(const struct df_metric *m)
+{
+    return double_of(atomic_load_explicit(&m->bits, memory_order_relaxed));
 }
 
 double df_metric_value(const struct df_metric *m)
 {
     const struct df_metric_family *f = m->family;
     if (f->type != DF_HISTOGRAM)
-        return double_of(atomic_load_explicit(&m->bits, memory_order_relaxed));
+        return metric_sum(m);
     uint64_t count = 0;
     for (size_t i = 0; i <= f->bucket_count; i++)
-        count += hits_of(m, i);
+        count += metric_hits(m, i);
     return (double)count;
 }
 
-/* --- exposition ------------------------------------------------------------------------------- */
-
-static void write_number(struct df_buf *out, double v)
+struct df_metric **metric_copy_series(struct df_metric_family *f, size_t *ret_count)
 {
-    char text[40];
-    if (isnan(v) || isinf(v)) {
-        df_buf_addz(out, isnan(v) ? "NaN" : v > 0 ? "+Inf" : "-Inf");
-    } else if (fabs(v) < 1e18 && v == trunc(v)) {
-        df_buf_add_i64(out, (int64_t)v);
-    } else {
-        snprintf(text, sizeof(text), "%.15g", v);
-        if (strtod(text, NULL) != v)
-            snprintf(text, sizeof(text), "%.17g", v);
-        df_buf_addz(out, text);
-    }
-}
-
-static void write_escaped(struct df_buf *out, struct df_str s, bool quotes)
-{
-    for (size_t i = 0; i < s.len; i++) {
-        char c = s.ptr[i];
-        if (c == '\n')
-            df_buf_addz(out, "\\n");
-        else if (c == '\\' || (quotes && c == '"'))
-            df_buf_add(out, (char[]){'\\', c}, 2);
-        else
-            df_buf_addc(out, c);
-    }
-}
-
-/* {a="x",b="y",le="0.5"}; nothing when there are no labels. */
-static void write_labels(struct df_buf *out, const struct df_metric *m, const double *le)
-{
-    const struct df_metric_family *f = m->family;
-    struct df_str rest = df_str_n(m->key, m->key_len);
-    const char *before = "{";
-
-    for (size_t i = 0; i < label_count(f); i++) {
-        struct df_str value;
-        rest = df_str_cut(rest, KEY_END, &value);
-        df_buf_addf(out, "%s%s=\"", before, f->labels[i]);
-        write_escaped(out, value, true);
-        df_buf_addc(out, '"');
-        before = ",";
-    }
-    if (le) {
-        df_buf_addf(out, "%sle=\"", before);
-        write_number(out, *le);
-        df_buf_addc(out, '"');
-        before = ",";
-    }
-    if (*before == ',')
-        df_buf_addc(out, '}');
-}
-
-static void write_sample(struct df_buf *out, const struct df_metric *m, const char *suffix,
-                         const double *le, double v)
-{
-    df_buf_addz(out, m->family->name);
-    df_buf_addz(out, suffix);
-    write_labels(out, m, le);
-    df_buf_addc(out, ' ');
-    write_number(out, v);
-    df_buf_addc(out, '\n');
-}
-
-/* The count is the total of the buckets, so the two can never disagree. */
-static void write_histogram(struct df_buf *out, const struct df_metric *m)
-{
-    const struct df_metric_family *f = m->family;
-    double sum = double_of(atomic_load_explicit(&m->bits, memory_order_relaxed));
-    uint64_t count = 0;
-
-    for (size_t i = 0; i <= f->bucket_count; i++) {
-        double le = i < f->bucket_count ? f->buckets[i] : (double)INFINITY;
-        count += hits_of(m, i);
-        write_sample(out, m, "_bucket", &le, (double)count);
-    }
-    write_sample(out, m, "_sum", NULL, sum);
-    write_sample(out, m, "_count", NULL, (double)count);
-}
-
-static const char *type_name(enum df_metric_type type)
-{
-    switch (type) {
-    case DF_COUNTER:
-        return "counter";
-    case DF_GAUGE:
-        return "gauge";
-    case DF_HISTOGRAM:
-        return "histogram";
-    }
-    return "untyped";
-}
-
-static void write_family(struct df_buf *out, struct df_metric_family *f)
-{
-    const struct df_metric **all, *m;
+    struct df_metric **all, *m;
     size_t count = 0;
 
     df_lock(&f->lock);
-    all = df_calloc(f->series.count, sizeof(void *));
+    all = df_calloc(f->series.count + 1, sizeof(struct df_metric *));
     for (size_t at = 0; (m = df_map_next(&f->series, &at));)
         all[count++] = m;
     df_unlock(&f->lock);
-    if (count == 0)
-        goto out;
+    *ret_count = count;
+    return all;
+}
 
-    df_buf_addf(out, "# HELP %s ", f->name);
-    write_escaped(out, df_str_c(f->help), false);
-    df_buf_addf(out, "\n# TYPE %s %s\n", f->name, type_name(f->type));
+void df_metric_tally(struct df_metric_family *f, const struct df_str *label_values, double v)
+{
+    df_metric_get(f, label_values)->tally += v;
+}
 
+void df_metric_tally_end(struct df_metric_family *f, bool keep)
+{
+    size_t count;
+
+    df_metric_register(f);
+    struct df_metric **all = metric_copy_series(f, &count);
     for (size_t i = 0; i < count; i++) {
-        if (f->type == DF_HISTOGRAM)
-            write_histogram(out, all[i]);
-        else
-            write_sample(out, all[i], "", NULL, df_metric_value(all[i]));
+        if (keep)
+            df_metric_set(all[i], all[i]->tally);
+        all[i]->tally = 0;
     }
-out:
     free(all);
+}
+
+/* --- exemplars -------------------------------------------------------------------------------- */
+
+void df_metric_use_clock(const struct df_clock *clock)
+{
+    atomic_store(&exemplar_clock, clock);
+}
+
+/* The last hexadecimal digit of the flags. */
+static bool is_sampled(const struct df_trace *t)
+{
+    char c = t->text[DF_TRACEPARENT_LEN - 1];
+    return c >= 'a' && c <= 'f' ? (c & 1) == 0 : c >= '0' && c <= '9' && (c & 1) == 1;
+}
+
+static struct metric_exemplars *exemplars_of(struct df_metric *m)
+{
+    struct metric_exemplars *have = atomic_load_explicit(&m->exemplars, memory_order_acquire);
+
+    if (have)
+        return have;
+    struct metric_exemplars *mine =
+        df_calloc(1, sizeof(*mine) + (m->family->bucket_count + 1) * sizeof(mine->slots[0]));
+    atomic_flag_clear(&mine->busy);
+    if (atomic_compare_exchange_strong(&m->exemplars, &have, mine))
+        return mine;
+    free(mine);
+    return have;
+}
+
+static void keep_exemplar(struct df_metric *m, size_t slot, double v, const struct df_trace *trace)
+{
+    const struct df_clock *clock = atomic_load_explicit(&exemplar_clock, memory_order_relaxed);
+
+    if (!trace || !is_sampled(trace))
+        return;
+    struct metric_exemplars *all = exemplars_of(m);
+    int64_t now_ms = df_wall_ms(clock ? clock : df_clock_real());
+    int64_t taken_ms = atomic_load_explicit(&all->slots[slot].taken_ms, memory_order_relaxed);
+    if (now_ms >= taken_ms && now_ms - taken_ms < EXEMPLAR_MS)
+        return;
+    if (atomic_flag_test_and_set_explicit(&all->busy, memory_order_acquire))
+        return;
+    struct metric_exemplar *e = &all->slots[slot].e;
+    memcpy(e->trace_id, df_trace_id(trace).ptr, sizeof(e->trace_id));
+    memcpy(e->span_id, df_trace_span(trace).ptr, sizeof(e->span_id));
+    e->value = v;
+    e->wall_ms = now_ms;
+    atomic_store_explicit(&all->slots[slot].taken_ms, now_ms, memory_order_relaxed);
+    atomic_flag_clear_explicit(&all->busy, memory_order_release);
+}
+
+void df_metric_add_traced(struct df_metric *m, double v, const struct df_trace *trace)
+{
+    df_metric_add(m, v);
+    if (v > 0)
+        keep_exemplar(m, 0, v, trace);
+}
+
+void df_metric_observe_traced(struct df_metric *m, double v, const struct df_trace *trace)
+{
+    df_metric_observe(m, v);
+    if (!isnan(v))
+        keep_exemplar(m, bucket_of(m->family, v), v, trace);
+}
+
+bool metric_exemplar(const struct df_metric *m, size_t slot, struct metric_exemplar *ret)
+{
+    struct metric_exemplars *all = atomic_load_explicit(&m->exemplars, memory_order_acquire);
+
+    if (!all || atomic_load_explicit(&all->slots[slot].taken_ms, memory_order_relaxed) == 0)
+        return false;
+    if (atomic_flag_test_and_set_explicit(&all->busy, memory_order_acquire))
+        return false;
+    *ret = all->slots[slot].e;
+    atomic_flag_clear_explicit(&all->busy, memory_order_release);
+    return true;
 }
 
 /* --- collecting ------------------------------------------------------------------------------- */
@@ -405,7 +431,7 @@ void df_metric_off_collect(void (*collect)(void *arg), void *arg)
     free(c);
 }
 
-static void collect_all(void)
+void metric_collect(void)
 {
     struct collector *c, *next;
 
@@ -425,17 +451,22 @@ static void collect_all(void)
     df_unlock(&collect_lock);
 }
 
-void df_metrics_write(struct df_buf *out)
-{
-    collect_all();
+/* --- walking ---------------------------------------------------------------------------------- */
 
+struct df_metric_family *metric_next_family(struct df_metric_family *f)
+{
     df_lock(&registry_lock);
-    struct df_metric_family *f = families;
+    f = f ? f->next : families;
     df_unlock(&registry_lock);
-    while (f) {
-        write_family(out, f);
-        df_lock(&registry_lock);
-        f = f->next;
-        df_unlock(&registry_lock);
-    }
+    return f;
+}
+
+bool metric_is_name_taken(struct df_str name)
+{
+    struct df_metric_family *f = NULL;
+
+    while ((f = metric_next_family(f)))
+        if (df_str_eq(df_str_c(f->name), name))
+            return true;
+    return false;
 }

@@ -8,42 +8,42 @@
 #include <time.h>
 #include <unistd.h>
 
-static struct df_metric_family cpu = {
+DF_METRIC_FAMILY(cpu) = {
     .name = "process_cpu_seconds_total",
     .help = "Total user and system CPU time spent in seconds.",
     .type = DF_COUNTER,
 };
-static struct df_metric_family resident = {
+DF_METRIC_FAMILY(resident) = {
     .name = "process_resident_memory_bytes",
     .help = "Resident memory size in bytes.",
     .type = DF_GAUGE,
 };
-static struct df_metric_family virtual = {
+DF_METRIC_FAMILY(virtual) = {
     .name = "process_virtual_memory_bytes",
     .help = "Virtual memory size in bytes.",
     .type = DF_GAUGE,
 };
-static struct df_metric_family open_fds = {
+DF_METRIC_FAMILY(open_fds) = {
     .name = "process_open_fds",
     .help = "Number of open file descriptors.",
     .type = DF_GAUGE,
 };
-static struct df_metric_family max_fds = {
+DF_METRIC_FAMILY(max_fds) = {
     .name = "process_max_fds",
     .help = "Maximum number of open file descriptors.",
     .type = DF_GAUGE,
 };
-static struct df_metric_family start_time = {
+DF_METRIC_FAMILY(start_time) = {
     .name = "process_start_time_seconds",
     .help = "Start time of the process since the Unix epoch in seconds.",
     .type = DF_GAUGE,
 };
-static struct df_metric_family threads = {
+DF_METRIC_FAMILY(threads) = {
     .name = "dataflow_process_threads",
     .help = "Number of threads of the process.",
     .type = DF_GAUGE,
 };
-static struct df_metric_family build_info = {
+DF_METRIC_FAMILY(build_info) = {
     .name = "dataflow_build_info",
     .help = "Always 1; the label says which version runs.",
     .type = DF_GAUGE,

@@ -10,53 +10,59 @@
 #define FIGURES_SHARE  20    /* counting takes no more than this part of the time, */
 #define FIGURES_MAX_MS 15000 /* but is no older than this */
 
-static struct df_metric_family attempts_total = {
+DF_METRIC_FAMILY(attempts_total) = {
     .name = "dataflow_delivery_attempts_total",
-    .help = "Deliveries by channel and outcome (sent, retry, error, deferred).",
+    .help = "Deliveries by channel and outcome: sent, retry, error (waits for a person), "
+            "deferred (not tried).",
     .type = DF_COUNTER,
     .labels = {"channel", "outcome"},
 };
-static struct df_metric_family duration_seconds = {
+DF_METRIC_FAMILY(duration_seconds) = {
     .name = "dataflow_delivery_duration_seconds",
-    .help = "Duration of attempts, from the engine's hand to the answer.",
+    .help = "Attempts, from the engine's hand to the answer, waiting for a connection "
+            "included.",
     .type = DF_HISTOGRAM,
     DF_METRIC_SECONDS,
     .labels = {"channel"},
 };
-static struct df_metric_family in_flight_rows = {
+DF_METRIC_FAMILY(in_flight_rows) = {
     .name = "dataflow_delivery_in_flight",
-    .help = "Rows that are to be sent, or are on their way.",
+    .help = "Rows that this process is to send, or that are on their way.",
     .type = DF_GAUGE,
     .labels = {"channel"},
 };
-static struct df_metric_family waiting_rows = {
+DF_METRIC_FAMILY(waiting_rows) = {
     .name = "dataflow_delivery_waiting",
-    .help = "Rows that are not settled for good.",
+    .help = "Rows that will be sent by themselves. Counted every 5 s by every process "
+            "that delivers: take the maximum, not the sum.",
     .type = DF_GAUGE,
     .labels = {"channel"},
 };
-static struct df_metric_family oldest_seconds = {
+DF_METRIC_FAMILY(oldest_seconds) = {
     .name = "dataflow_delivery_oldest_seconds",
-    .help = "Age of the oldest row that is not settled for good.",
+    .help = "Age of the oldest row that waits; the one to have an alarm on. Counted as "
+            "those that wait: take the maximum.",
     .type = DF_GAUGE,
     .labels = {"channel"},
 };
-static struct df_metric_family given_up_rows = {
+DF_METRIC_FAMILY(given_up_rows) = {
     .name = "dataflow_delivery_given_up",
-    .help = "Rows that were given up and wait for a person.",
+    .help = "Rows that were given up and wait for a person. Counted as those that wait: "
+            "take the maximum.",
     .type = DF_GAUGE,
     .labels = {"channel"},
 };
-static struct df_metric_family given_up_total = {
+DF_METRIC_FAMILY(given_up_total) = {
     .name = "dataflow_delivery_given_up_total",
     .help = "Rows that this process gave up.",
     .type = DF_COUNTER,
     .labels = {"channel"},
 };
 
-static struct df_metric_family held_rows = {
+DF_METRIC_FAMILY(held_rows) = {
     .name = "dataflow_delivery_held",
-    .help = "Rows that wait for their target to come back.",
+    .help = "Rows that wait for their target, which is away or paused. Counted as those "
+            "that wait: take the maximum.",
     .type = DF_GAUGE,
     .labels = {"channel"},
 };

@@ -29,9 +29,11 @@ static void note_outcome(const struct delivery_row *row)
 
     char destination[DF_DESTINATION_SIZE];
 
-    df_metric_add(ch->attempts[row->outcome], 1);
+    const struct df_trace *trace = row->tried ? &row->out.trace : NULL;
+
+    df_metric_add_traced(ch->attempts[row->outcome], 1, trace);
     if (row->tried)
-        df_metric_observe(ch->duration, (double)row->out.call.duration_ms / 1e3);
+        df_metric_observe_traced(ch->duration, (double)row->out.call.duration_ms / 1e3, trace);
     if (ch->c->failures && (row->outcome == DELIVERY_RETRY || row->outcome == DELIVERY_DEAD))
         df_metric_add(ch->c->failures, 1);
     if (row->outcome == DELIVERY_DEAD)

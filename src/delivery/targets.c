@@ -20,9 +20,10 @@
 #define NAMES_MAX   200 /* shown by name in metrics */
 #define PROBES_MAX  16  /* of one target in one cycle */
 
-static struct df_metric_family target_up = {
+DF_METRIC_FAMILY(target_up) = {
     .name = "dataflow_target_up",
-    .help = "Whether the circuit breaker of the delivery target is closed: 1, or 0.",
+    .help = "1 while the target's breaker, and that of its host, is closed as this "
+            "process sees it, else 0.",
     .type = DF_GAUGE,
     .labels = {"channel", "target"},
     .max_series = NAMES_MAX + 1,

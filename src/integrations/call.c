@@ -26,9 +26,10 @@ void integration_call_count(struct df_work *w)
 
     if (c->started_ns == 0)
         return;
-    df_metric_add(c->to->calls[c->outcome], 1);
-    df_metric_observe(c->to->duration,
-                      (double)(df_mono_ns(c->all->opt.clock) - c->started_ns) / 1e9);
+    const struct df_trace *trace = df_req_trace(c->w.req);
+    df_metric_add_traced(c->to->calls[c->outcome], 1, trace);
+    df_metric_observe_traced(c->to->duration,
+                             (double)(df_mono_ns(c->all->opt.clock) - c->started_ns) / 1e9, trace);
     if (c->counted)
         integrations_end(c->all, &c->client);
 }

@@ -12,23 +12,26 @@
 
 #define CALLS_PER_CLIENT 64
 
-static struct df_metric_family calls_total = {
+DF_METRIC_FAMILY(calls_total) = {
     .name = "dataflow_integration_calls_total",
-    .help = "Calls to integrations by how they ended.",
+    .help = "Calls of /integrations by outcome: success (2xx, 3xx), client_error (4xx "
+            "passed back), unavailable, not_permitted (the breaker is open, or the "
+            "client has its share of calls), enqueued, error, abandoned (the caller left "
+            "between attempts).",
     .type = DF_COUNTER,
     .labels = {"integration", "outcome"},
     .max_series = (size_t)INTEGRATION_OUTCOMES * INTEGRATION_NAMES_MAX,
 };
-static struct df_metric_family duration_seconds = {
+DF_METRIC_FAMILY(duration_seconds) = {
     .name = "dataflow_integration_duration_seconds",
-    .help = "Duration of calls to integrations, with all attempts and the waiting between them.",
+    .help = "Calls of /integrations, with all attempts and the waiting between them.",
     .type = DF_HISTOGRAM,
     DF_METRIC_SECONDS,
     .labels = {"integration"},
 };
-static struct df_metric_family retries_total = {
+DF_METRIC_FAMILY(retries_total) = {
     .name = "dataflow_integration_retries_total",
-    .help = "Attempts beyond the first.",
+    .help = "Attempts of such calls beyond the first.",
     .type = DF_COUNTER,
     .labels = {"integration"},
 };

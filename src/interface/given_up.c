@@ -9,9 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static struct df_metric_family given_up_tickets = {
+DF_METRIC_FAMILY(given_up_tickets) = {
     .name = "dataflow_tickets_given_up",
-    .help = "Tickets whose processing was given up and that wait for a person.",
+    .help = "Tickets whose processing was given up and that wait for a person. Counted "
+            "every 5 s by every process that works on tickets: take the maximum.",
     .type = DF_GAUGE,
 };
 

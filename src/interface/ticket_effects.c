@@ -15,10 +15,10 @@
 
 #define EVENT_MAX (64 << 10)
 
-static struct df_metric_family processed_total = {
+DF_METRIC_FAMILY(processed_total) = {
     .name = "dataflow_tickets_processed_total",
-    .help = "Tickets whose processing ended, by outcome (processed, rejected, refused, given_up, "
-            "overtaken).",
+    .help = "Tickets by outcome: processed, rejected, refused by the database (and tried "
+            "again), given_up, overtaken by a newer payload.",
     .type = DF_COUNTER,
     .labels = {"outcome"},
 };

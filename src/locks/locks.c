@@ -51,32 +51,61 @@ struct df_locks {
     bool away DF_GUARDED_BY(lock);   /* the provider was, when it was last asked */
 };
 
-static struct df_metric_family outcomes = {
+DF_METRIC_FAMILY(outcomes) = {
     .name = "dataflow_lock_outcomes_total",
-    .help = "Locks of imports: acquired, refused, extended, lost.",
+    .help = "Locks of imports, by provider (sql, redis): acquired, refused (another process has "
+            "it, so that its batch waits), away (the provider could not be asked), extended, "
+            "extend_failed (tried again until the lease ends), lost.",
     .type = DF_COUNTER,
-    .labels = {"outcome"},
+    .labels = {"provider", "outcome"},
 };
-static struct df_metric_family held_locks = {
+DF_METRIC_FAMILY(wait_seconds) = {
+    .name = "dataflow_lock_wait_seconds",
+    .help = "How long the provider of locks took to answer, by provider and operation (acquire, "
+            "extend).",
+    .type = DF_HISTOGRAM,
+    .labels = {"provider", "operation"},
+    DF_METRIC_SECONDS,
+};
+DF_METRIC_FAMILY(held_locks) = {
     .name = "dataflow_lock_held",
-    .help = "Locks of imports that this process holds.",
+    .help = "Locks of imports that this process holds, by provider.",
     .type = DF_GAUGE,
+    .labels = {"provider"},
 };
-static struct df_metric_family servers_reached = {
+DF_METRIC_FAMILY(servers_reached) = {
     .name = "dataflow_lock_servers_reachable",
     .help = "Redis servers of the locks that can be reached.",
     .type = DF_GAUGE,
 };
-static struct df_metric_family servers_quarantined = {
+DF_METRIC_FAMILY(servers_quarantined) = {
     .name = "dataflow_lock_servers_quarantined",
-    .help = "Redis servers that lost their memory and take no part yet.",
+    .help = "Redis servers of the locks that lost their memory and take no part yet.",
     .type = DF_GAUGE,
 };
 
-static void lock_note(const char *outcome)
+static struct df_str provider_label(const struct df_locks *l)
 {
-    struct df_str label = df_str_c(outcome);
-    df_metric_add(df_metric_get(&outcomes, &label), 1);
+    return l->opt.settings.provider == DF_LOCKS_REDIS ? DF_STR("redis") : DF_STR("sql");
+}
+
+static void lock_note(const struct df_locks *l, const char *outcome)
+{
+    struct df_str labels[] = {provider_label(l), df_str_c(outcome)};
+    df_metric_add(df_metric_get(&outcomes, labels), 1);
+}
+
+static void note_wait(const struct df_locks *l, const char *operation, int64_t begun_ns)
+{
+    struct df_str labels[] = {provider_label(l), df_str_c(operation)};
+    df_metric_observe(df_metric_get(&wait_seconds, labels),
+                      (double)(df_boot_ns(l->opt.clock) - begun_ns) / 1e9);
+}
+
+static void show_held(struct df_locks *l) DF_REQUIRES(l->lock)
+{
+    struct df_str label = provider_label(l);
+    df_metric_set(df_metric_get(&held_locks, &label), (double)l->held.count);
 }
 
 void lock_show_servers(size_t reached, size_t quarantined)
@@ -85,15 +114,18 @@ void lock_show_servers(size_t reached, size_t quarantined)
     df_metric_set(df_metric_get(&servers_quarantined, NULL), (double)quarantined);
 }
 
-static void register_metrics(void)
+static void register_metrics(const struct df_locks *l)
 {
-    static const char *const names[] = {"acquired", "refused", "extended", "lost"};
+    static const char *const names[] = {"acquired", "refused",       "away",
+                                        "extended", "extend_failed", "lost"};
+    struct df_str labels[] = {provider_label(l), DF_STR_NULL};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        struct df_str label = df_str_c(names[i]);
-        (void)df_metric_get(&outcomes, &label);
+        labels[1] = df_str_c(names[i]);
+        (void)df_metric_get(&outcomes, labels);
     }
-    (void)df_metric_get(&held_locks, NULL);
+    (void)df_metric_get(&held_locks, labels);
+    df_metric_register(&wait_seconds);
 }
 
 static int64_t now_ms(const struct df_locks *l)
@@ -170,7 +202,9 @@ static enum lock_answer acquire_once(struct df_locks *l, const struct lock_want 
     struct df_err err = DF_ERR_INIT;
 
     holder[0] = '\0';
+    int64_t begun_ns = df_boot_ns(l->opt.clock);
     enum lock_answer answer = l->provider->ops->acquire(l->provider, want, holder, &err);
+    note_wait(l, "acquire", begun_ns);
     note_away(l, answer, &err);
     *ret_valid_ms = valid_until(l, from_ms);
     if (answer != LOCK_YES || now_ms(l) < *ret_valid_ms)
@@ -200,7 +234,7 @@ static void hold(struct df_locks *l, const struct lock_want *want, int64_t valid
     ret->held = h;
     df_lock(&l->lock);
     df_list_add(&l->held, &h->link);
-    df_metric_set(df_metric_get(&held_locks, NULL), (double)l->held.count);
+    show_held(l);
     df_unlock(&l->lock);
     df_loop_wake(&l->loop);
 }
@@ -222,7 +256,7 @@ bool df_locks_acquire(struct df_locks *l, const char *name, struct df_lease *ret
         l->provider->ops->drop(l->provider, &gone);
         answer = acquire_once(l, &want, &valid_ms, holder);
     }
-    lock_note(answer == LOCK_YES ? "acquired" : "refused");
+    lock_note(l, answer == LOCK_YES ? "acquired" : answer == LOCK_NO ? "refused" : "away");
     if (answer != LOCK_YES)
         return false;
     hold(l, &want, valid_ms, ret);
@@ -251,7 +285,7 @@ void df_locks_release(struct df_locks *l, struct df_lease *lease)
     while (h->busy)
         df_cond_wait(&l->changed, &l->lock);
     df_list_remove(&l->held, &h->link);
-    df_metric_set(df_metric_get(&held_locks, NULL), (double)l->held.count);
+    show_held(l);
     df_unlock(&l->lock);
     l->provider->ops->drop(l->provider, &h->want);
     free(h);
@@ -281,11 +315,11 @@ static struct lock_held *take_due(struct df_locks *l, int64_t *ret_wait_ms)
     return h;
 }
 
-static void tell_lost(const struct lock_held *h, const char *why)
+static void tell_lost(const struct df_locks *l, const struct lock_held *h, const char *why)
 {
     struct df_log_field fields[] = {DF_F("lock", df_str_c(h->want.name))};
 
-    lock_note("lost");
+    lock_note(l, "lost");
     df_log_write(DF_LOG_WARN, "LockLost", fields, 1, "%s", why);
 }
 
@@ -306,17 +340,22 @@ static void extend_one(struct df_locks *l, struct lock_held *h)
     int64_t from_ms = now_ms(l), lease_ms = l->opt.settings.lease_ms;
     const char *why = why_not(l, h);
     struct df_err err = DF_ERR_INIT;
+    int64_t begun_ns = df_boot_ns(l->opt.clock);
     enum lock_answer answer = why ? LOCK_NO : l->provider->ops->extend(l->provider, &h->want, &err);
 
-    if (!why)
+    if (!why) {
+        note_wait(l, "extend", begun_ns);
         note_away(l, answer, &err);
+    }
 
     if (answer == LOCK_NO && !why)
         why = "another process has it, or its server forgot it";
     if (answer == LOCK_YES)
-        lock_note("extended");
+        lock_note(l, "extended");
     else if (answer == LOCK_NO)
-        tell_lost(h, why);
+        tell_lost(l, h, why);
+    else
+        lock_note(l, "extend_failed");
     df_lock(&l->lock);
     if (answer == LOCK_YES) {
         h->valid_until_ms = valid_until(l, from_ms);
@@ -457,7 +496,7 @@ enum df_code df_locks_open(const struct df_locks_options *opt, struct df_locks *
     l->provider = opt->take_provider;
     df_mutex_init(&l->lock);
     df_cond_init(&l->changed);
-    register_metrics();
+    register_metrics(l);
     enum df_code code = l->provider ? DF_OK : open_provider(l, err);
     if (code != DF_OK) {
         df_locks_free(l);

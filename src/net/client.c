@@ -110,21 +110,21 @@ struct df_http_client {
     struct df_metric *active;
 };
 
-static struct df_metric_family requests_family = {
+DF_METRIC_FAMILY(requests_family) = {
     .name = "dataflow_http_client_requests_total",
-    .help = "Calls to other systems by how they ended",
+    .help = "Calls to others, by outcome.",
     .type = DF_COUNTER,
     .labels = {"outcome"},
 };
 
-static struct df_metric_family seconds_family = {
+DF_METRIC_FAMILY(seconds_family) = {
     .name = "dataflow_http_client_seconds",
     .help = "Duration of calls to other systems, waiting in line included",
     .type = DF_HISTOGRAM,
     DF_METRIC_SECONDS,
 };
 
-static struct df_metric_family in_flight_family = {
+DF_METRIC_FAMILY(in_flight_family) = {
     .name = "dataflow_http_client_in_flight",
     .help = "Calls to other systems that are on the wire",
     .type = DF_GAUGE,

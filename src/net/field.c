@@ -96,6 +96,95 @@ bool df_field_is_json(struct df_str content_type)
     return true;
 }
 
+/* Takes the text before the next separator that is not in a quoted string. */
+static struct df_str take_part(struct df_str *rest, char separator)
+{
+    struct df_str all = *rest;
+    bool quoted = false;
+
+    for (size_t i = 0; i < all.len; i++) {
+        char c = all.ptr[i];
+        if (quoted && c == '\\')
+            i++;
+        else if (c == '"')
+            quoted = !quoted;
+        else if (!quoted && c == separator) {
+            *rest = df_str_n(all.ptr + i + 1, all.len - i - 1);
+            return df_str_trim(df_str_n(all.ptr, i));
+        }
+    }
+    *rest = DF_STR_NULL;
+    return df_str_trim(all);
+}
+
+/* 0, 1, or up to three digits behind 0. or 1., in thousandths; -1: it is none of these. */
+static int read_weight(struct df_str s)
+{
+    int v = 0, unit = 1000;
+
+    if (s.len == 0 || s.len > 5 || (s.len > 1 && s.ptr[1] != '.'))
+        return -1;
+    for (size_t i = 0; i < s.len; i++) {
+        if (i == 1)
+            continue;
+        if (s.ptr[i] < '0' || s.ptr[i] > '9')
+            return -1;
+        v += (s.ptr[i] - '0') * unit;
+        unit /= 10;
+    }
+    return v <= 1000 ? v : -1;
+}
+
+/* How specific the range is that matches the type: 3 with the version, 2 without, 1 type/ *, 0
+ * for any type; -1: it does not match. */
+static int match_range(struct df_str range, struct df_str type, struct df_str version,
+                       int *ret_weight)
+{
+    struct df_str main_type, name;
+    struct df_str what = take_part(&range, ';');
+    int level = -1;
+
+    df_str_cut(type, '/', &main_type);
+    if (df_str_ieq(what, type))
+        level = 2;
+    else if (df_str_eq(what, DF_STR("*/*")))
+        level = 0;
+    else if (what.len == main_type.len + 2 && df_str_ends(what, DF_STR("/*")) &&
+             df_str_ieq(df_str_n(what.ptr, main_type.len), main_type))
+        level = 1;
+    *ret_weight = 1000;
+    while (range.ptr && level >= 0) {
+        struct df_str part = take_part(&range, ';');
+        struct df_str value = unquote(df_str_trim(df_str_cut(part, '=', &name)));
+        name = df_str_trim(name);
+        if (df_str_ieq(name, DF_STR("q")) && (*ret_weight = read_weight(value)) < 0)
+            return -1;
+        if (!df_str_ieq(name, DF_STR("version")))
+            continue;
+        if (!df_str_eq(value, version))
+            return -1;
+        level = level == 2 ? 3 : level;
+    }
+    return level;
+}
+
+int df_field_weight(struct df_str accept, struct df_str type, struct df_str version,
+                    bool *ret_named)
+{
+    int best = -1, weight = -1, one = 0;
+
+    for (size_t i = 0; accept.ptr && i < DF_FIELD_RANGES_MAX; i++) {
+        int level = match_range(take_part(&accept, ','), type, version, &one);
+        if (level > best) {
+            best = level;
+            weight = one;
+        }
+    }
+    if (ret_named)
+        *ret_named = best >= 2;
+    return weight;
+}
+
 /* Visible ASCII except characters that need escaping in HTML or a quoted string. */
 bool df_field_correlation_ok(struct df_str s)
 {

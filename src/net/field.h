@@ -24,6 +24,16 @@ bool df_field_length(struct df_str s, int64_t *ret);
 /* application/json or application/…+json, with no charset or with UTF-8. */
 bool df_field_is_json(struct df_str content_type);
 
+/*
+ * The weight, 0 to 1000, that an Accept field gives to a media type of this version: the most
+ * specific of its ranges decides, then the first. -1: none matches. *ret_named (may be NULL): not
+ * by a wildcard. A range with another version does not match; its other parameters do not matter. A
+ * range with an invalid weight is left out, as are ranges beyond the first DF_FIELD_RANGES_MAX.
+ */
+#define DF_FIELD_RANGES_MAX 64
+int df_field_weight(struct df_str accept, struct df_str type, struct df_str version,
+                    bool *ret_named);
+
 /* 1 to 128 of [A-Za-z0-9._:-]: safe in a header, a log line and a file name. */
 bool df_field_correlation_ok(struct df_str s);
 

@@ -96,6 +96,8 @@ bool df_http_is_loopback(const char *listen);
 enum df_code df_http_start(const struct df_http_options *opt, struct df_http_server **ret,
                            struct df_err *err) DF_MUST_CHECK;
 /* "127.0.0.1:8080" as bound, for messages; borrowed. */
+/* Registers the families of a prefix without a server, for the page that lists them. */
+void df_http_metrics_define(const char *prefix);
 const char *df_http_address(const struct df_http_server *s);
 size_t df_http_active(const struct df_http_server *s); /* requests in progress */
 

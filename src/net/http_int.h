@@ -302,7 +302,7 @@ void df_http_metrics_gauges(struct df_http_metrics *m, size_t connections, size_
 void df_http_metrics_expiry(struct df_http_metrics *m, int64_t seconds);
 void df_http_metrics_served(struct df_http_metrics *m, struct df_route_series *series,
                             const char *route, enum df_method method, unsigned status,
-                            double seconds);
+                            double seconds, const struct df_trace *trace);
 void df_http_metrics_rejected(struct df_http_metrics *m, const char *reason);
 
 #endif

@@ -104,19 +104,30 @@ void df_http_metrics_gauges(struct df_http_metrics *m, size_t connections, size_
     df_metric_set(df_metric_get(&m->bytes_in_flight, NULL), (double)bytes_in_flight);
 }
 
-void df_http_metrics_expiry(struct df_http_metrics *m, int64_t seconds)
+static void define_expiry(struct df_http_metrics *m)
 {
     df_lock(&all_lock);
     if (!m->expiry.name) {
         snprintf(m->names[6], sizeof(m->names[6]), "%s_tls_expires_seconds", m->prefix);
         m->expiry = (struct df_metric_family){
             .name = m->names[6],
-            .help = "Until the server's certificate expires; negative: since.",
+            .help = "Until the server's certificate expires; negative: since. Only with "
+                    "server.tls_cert.",
             .type = DF_GAUGE};
         df_metric_register(&m->expiry);
     }
     df_unlock(&all_lock);
+}
+
+void df_http_metrics_expiry(struct df_http_metrics *m, int64_t seconds)
+{
+    define_expiry(m);
     df_metric_set(df_metric_get(&m->expiry, NULL), (double)seconds);
+}
+
+void df_http_metrics_define(const char *prefix)
+{
+    define_expiry(df_http_metrics_for(prefix));
 }
 
 static struct df_metric *find_requests(struct df_http_metrics *m, const char *route,
@@ -152,7 +163,7 @@ static struct df_metric *requests_series(struct df_http_metrics *m, struct df_ro
 
 void df_http_metrics_served(struct df_http_metrics *m, struct df_route_series *rs,
                             const char *route, enum df_method method, unsigned status,
-                            double seconds)
+                            double seconds, const struct df_trace *trace)
 {
     struct df_metric *duration = atomic_load_explicit(&rs->seconds, memory_order_acquire);
 
@@ -160,8 +171,8 @@ void df_http_metrics_served(struct df_http_metrics *m, struct df_route_series *r
         duration = df_metric_get(&m->seconds, (struct df_str[]){df_str_c(route)});
         atomic_store_explicit(&rs->seconds, duration, memory_order_release);
     }
-    df_metric_observe(duration, seconds);
-    df_metric_add(requests_series(m, rs, route, method, status), 1);
+    df_metric_observe_traced(duration, seconds, trace);
+    df_metric_add_traced(requests_series(m, rs, route, method, status), 1, trace);
 }
 
 void df_http_metrics_rejected(struct df_http_metrics *m, const char *reason)

@@ -578,7 +578,7 @@ static void report_request(struct df_req *req)
         size_t index = route ? req->match.index : df_router_count(s->router);
         df_http_metrics_served(s->metrics, df_route_series_at(s->series, index),
                                route ? route->pattern : "none", req->method, status,
-                               (double)ns / 1e9);
+                               (double)ns / 1e9, &req->trace);
     }
     write_access_log(req, status, ns, bytes);
 }

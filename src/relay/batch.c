@@ -289,6 +289,14 @@ static void log_given_up(const struct df_relay *r, const struct relay_claimed *c
                  "the event is %s and waits for a person", r->s->state_failed);
 }
 
+static void note_duration(struct df_relay *r, const struct df_event *e)
+{
+    struct df_trace trace;
+    bool traced = df_trace_join(e->trace_id, e->span_id, &trace);
+
+    df_metric_observe_traced(r->duration, (double)e->duration_ms / 1e3, traced ? &trace : NULL);
+}
+
 /* Called after the commit. */
 static void log_batch(struct df_relay *r, const struct relay_batch *b, bool has_due)
 {
@@ -313,7 +321,7 @@ static void log_batch(struct df_relay *r, const struct relay_batch *b, bool has_
             again_ms = c->delay_ms;
         dead = c->outcome == RELAY_FAILED ? c : dead;
         if (c->outcome != RELAY_DEFERRED)
-            df_metric_observe(r->duration, (double)c->e.duration_ms / 1e3);
+            note_duration(r, &c->e);
         if (c->outcome == RELAY_RETRY && !has_due)
             relay_rest(r, c->e.id, c->delay_ms);
         log_event(r, c, levels[c->outcome], events[c->outcome]);

@@ -13,15 +13,17 @@
 #define BACKOFF_MIN_MS 200
 #define BACKOFF_MAX_MS 5000
 
-static struct df_metric_family consumed_total = {
+DF_METRIC_FAMILY(consumed_total) = {
     .name = "dataflow_queue_messages_total",
-    .help = "Messages of the queue by outcome (tried, returned, rejected).",
+    .help = "Messages of imports.queue: tried, returned (a worker had just got a batch), "
+            "rejected (no message of ours). Those sent are dataflow_relay_attempts_total "
+            "of the relay batch-ready.",
     .type = DF_COUNTER,
     .labels = {"outcome"},
 };
-static struct df_metric_family connected_gauge = {
+DF_METRIC_FAMILY(connected_gauge) = {
     .name = "dataflow_queue_connected",
-    .help = "1 while messages of the queue arrive.",
+    .help = "1 while messages of imports.queue arrive, else workers poll.",
     .type = DF_GAUGE,
 };
 

@@ -34,9 +34,9 @@
 #define AHEAD_MS        INT64_C(10000)
 #define SET_BACK_MS     INT64_C(60000)
 
-static struct df_metric_family accepted_total = {
+DF_METRIC_FAMILY(accepted_total) = {
     .name = "dataflow_events_accepted_total",
-    .help = "Events written to the server's own outbox.",
+    .help = "Events that POST /events wrote.",
     .type = DF_COUNTER,
 };
 

@@ -9,44 +9,48 @@
 
 #define ROOM_FIRST 32
 
-static struct df_metric_family attempts_total = {
+DF_METRIC_FAMILY(attempts_total) = {
     .name = "dataflow_relay_attempts_total",
-    .help = "Events by relay and outcome (processed, retry, held, failed, deferred).",
+    .help = "Events by relay and outcome: processed, retry, held (failed, waits for its "
+            "destination), failed (waits for a person), deferred (not sent).",
     .type = DF_COUNTER,
     .labels = {"relay", "outcome"},
 };
-static struct df_metric_family duration_seconds = {
+DF_METRIC_FAMILY(duration_seconds) = {
     .name = "dataflow_relay_duration_seconds",
-    .help = "Time from handing an event to the dispatcher until it was confirmed or failed.",
+    .help = "From handing an event to the dispatcher until it was confirmed or failed.",
     .type = DF_HISTOGRAM,
     DF_METRIC_SECONDS,
     .labels = {"relay"},
 };
-static struct df_metric_family waiting_rows = {
+DF_METRIC_FAMILY(waiting_rows) = {
     .name = "dataflow_relay_waiting",
-    .help = "Events in the table that wait to be dispatched.",
+    .help = "Events in the source's table that wait. Counted every 10 s by every process "
+            "that relays it: take the maximum.",
     .type = DF_GAUGE,
     .labels = {"relay"},
 };
-static struct df_metric_family oldest_seconds = {
+DF_METRIC_FAMILY(oldest_seconds) = {
     .name = "dataflow_relay_oldest_seconds",
-    .help = "Age of the oldest event that waits.",
+    .help = "Age of the oldest event that waits; the one to have an alarm on. Counted as "
+            "those that wait: take the maximum.",
     .type = DF_GAUGE,
     .labels = {"relay"},
 };
-static struct df_metric_family given_up_rows = {
+DF_METRIC_FAMILY(given_up_rows) = {
     .name = "dataflow_relay_given_up",
-    .help = "Events that were given up and wait for a person, as far as the relay knows.",
+    .help = "Events that were given up and wait for a person, as far as the relay knows: "
+            "take the maximum.",
     .type = DF_GAUGE,
     .labels = {"relay"},
 };
-static struct df_metric_family given_up_total = {
+DF_METRIC_FAMILY(given_up_total) = {
     .name = "dataflow_relay_given_up_total",
     .help = "Events that this process gave up.",
     .type = DF_COUNTER,
     .labels = {"relay"},
 };
-static struct df_metric_family up = {
+DF_METRIC_FAMILY(up) = {
     .name = "dataflow_relay_up",
     .help = "1 while the relay has a source whose table is right.",
     .type = DF_GAUGE,

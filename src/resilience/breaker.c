@@ -82,16 +82,18 @@ struct df_breakers {
     uint64_t ticks DF_GUARDED_BY(lock);
 };
 
-static struct df_metric_family states = {
+DF_METRIC_FAMILY(states) = {
     .name = "dataflow_breaker_state",
-    .help = "State of the circuit breaker: 0 closed, 1 open, 2 half open.",
+    .help = "State of the circuit breaker: 0 closed, 1 open, 2 half open. The name is a "
+            "target (CHANNEL URL), a host, integration:NAME, webhook:ID or relay:NAME.",
     .type = DF_GAUGE,
     .labels = {"name"},
     .max_series = NAMES_MAX + 1,
 };
-static struct df_metric_family calls_total = {
+DF_METRIC_FAMILY(calls_total) = {
     .name = "dataflow_breaker_calls_total",
-    .help = "Calls that asked a circuit breaker, by outcome.",
+    .help = "Calls that asked a circuit breaker, by outcome: success, failure, ignored, "
+            "not_permitted.",
     .type = DF_COUNTER,
     .labels = {"name", "outcome"},
     .max_series = (size_t)OUTCOMES * (NAMES_MAX + 1),

@@ -20,7 +20,7 @@
 #define REQUEST_MS 20000
 #define COMMAND_MS 1000
 
-static struct df_metric_family jobs_running = {
+DF_METRIC_FAMILY(jobs_running) = {
     .name = "dataflow_purge_jobs",
     .help = "Purges that have not ended.",
     .type = DF_GAUGE,

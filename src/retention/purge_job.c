@@ -32,9 +32,9 @@ static const char *const kind_names[] = {[DF_PURGE_BATCH] = "batch",
                                          [DF_PURGE_OLDER] = "older",
                                          [DF_PURGE_SUBJECT] = "subject"};
 
-static struct df_metric_family purged_total = {
+DF_METRIC_FAMILY(purged_total) = {
     .name = "dataflow_purged_total",
-    .help = "Rows and files that purges removed, and documents that they erased.",
+    .help = "Rows by table, and files, that purges removed; documents that they erased.",
     .type = DF_COUNTER,
     .labels = {"kind"},
 };

@@ -97,18 +97,18 @@ struct df_retention {
 
 /* --- metrics --- */
 
-static struct df_metric_family removed_family = {
+DF_METRIC_FAMILY(removed_family) = {
     .name = "dataflow_retention_removed_total",
     .help = "Documents that retention removed, by kind.",
     .type = DF_COUNTER,
     .labels = {"kind"},
 };
-static struct df_metric_family seconds_family = {
+DF_METRIC_FAMILY(seconds_family) = {
     .name = "dataflow_retention_seconds",
     .help = "How long the last run of retention took.",
     .type = DF_GAUGE,
 };
-static struct df_metric_family last_run_family = {
+DF_METRIC_FAMILY(last_run_family) = {
     .name = "dataflow_retention_last_run_timestamp_seconds",
     .help = "When the last run of retention ended; 0: none since the start.",
     .type = DF_GAUGE,

@@ -15,9 +15,9 @@
 
 #define TEXT_MAX 320
 
-static struct df_metric_family looked_up_total = {
+DF_METRIC_FAMILY(looked_up_total) = {
     .name = "dataflow_subject_lookups_total",
-    .help = "Questions what is stored about a person.",
+    .help = "Questions what is stored about a person, by kind of document.",
     .type = DF_COUNTER,
     .labels = {"kind"},
 };

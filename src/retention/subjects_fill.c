@@ -27,7 +27,7 @@
 #define SWEEP_EVERY_MS INT64_C(86400000)
 #define NO_UUID        "00000000-0000-0000-0000-000000000000"
 
-static struct df_metric_family filled_total = {
+DF_METRIC_FAMILY(filled_total) = {
     .name = "dataflow_subject_rows_filled_total",
     .help = "Rows of an earlier release that were looked through for people.",
     .type = DF_COUNTER,

@@ -15,20 +15,22 @@
 
 #define PERIOD_MS INT64_C(1000)
 
-static struct df_metric_family owned_shards = {
+DF_METRIC_FAMILY(owned_shards) = {
     .name = "dataflow_work_shards",
-    .help = "Shards of the channel that this process owns.",
+    .help = "Shards that this process owns, by channel; the sum over all processes is "
+            "16.",
     .type = DF_GAUGE,
     .labels = {"channel"},
 };
-static struct df_metric_family lease_seconds = {
+DF_METRIC_FAMILY(lease_seconds) = {
     .name = "dataflow_work_lease_seconds",
     .help = "Time left of this process's lease on its shards.",
     .type = DF_GAUGE,
 };
-static struct df_metric_family taken_total = {
+DF_METRIC_FAMILY(taken_total) = {
     .name = "dataflow_work_taken_total",
-    .help = "Shards taken: free ones, and those of a process that did not end as it should.",
+    .help = "Shards that this process took: free, or lost (of a process that did not end "
+            "as it should).",
     .type = DF_COUNTER,
     .labels = {"how"},
 };

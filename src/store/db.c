@@ -16,9 +16,9 @@
 
 enum call { CALL_QUERY, CALL_EXEC, CALL_EXEC_MANY, CALL_COMMIT, CALL_COUNT };
 
-static struct df_metric_family statement_seconds = {
+DF_METRIC_FAMILY(statement_seconds) = {
     .name = "dataflow_db_statement_seconds",
-    .help = "Duration of calls to the database.",
+    .help = "Single calls to the database.",
     .type = DF_HISTOGRAM,
     DF_METRIC_SECONDS,
     .labels = {"call"},

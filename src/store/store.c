@@ -32,50 +32,62 @@
 
 static const double group_buckets[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
 
-static struct df_metric_family jobs_total = {
+DF_METRIC_FAMILY(jobs_total) = {
     .name = "dataflow_db_jobs_total",
     .help = "Jobs handed to the store, by kind (read, write) and outcome (ok, failed, refused).",
     .type = DF_COUNTER,
     .labels = {"kind", "outcome"},
 };
-static struct df_metric_family job_seconds = {
+DF_METRIC_FAMILY(job_seconds) = {
     .name = "dataflow_db_job_seconds",
     .help = "Time from queueing a job to its end, which for writes is the commit.",
     .type = DF_HISTOGRAM,
     DF_METRIC_SECONDS,
     .labels = {"kind"},
 };
-static struct df_metric_family queue_waiting = {
+DF_METRIC_FAMILY(queue_waiting) = {
     .name = "dataflow_db_queue_waiting",
-    .help = "Jobs queued and not yet begun.",
+    .help = "Jobs queued and not yet begun, by kind. Growing: the database is too slow.",
     .type = DF_GAUGE,
     .labels = {"kind"},
 };
-static struct df_metric_family group_size = {
+DF_METRIC_FAMILY(group_size) = {
     .name = "dataflow_db_group_size",
     .help = "Jobs in one commit.",
     .type = DF_HISTOGRAM,
     .buckets = group_buckets,
     .bucket_count = sizeof(group_buckets) / sizeof(group_buckets[0]),
 };
-static struct df_metric_family commit_seconds = {
+DF_METRIC_FAMILY(commit_seconds) = {
     .name = "dataflow_db_commit_seconds",
-    .help = "Duration of commits.",
+    .help = "A commit, fsync included.",
     .type = DF_HISTOGRAM,
     DF_METRIC_SECONDS,
 };
-static struct df_metric_family connections = {
+DF_METRIC_FAMILY(connections) = {
     .name = "dataflow_db_connections",
     .help = "Open database connections of the store.",
     .type = DF_GAUGE,
 };
-static struct df_metric_family reconnects = {
+DF_METRIC_FAMILY(workers) = {
+    .name = "dataflow_db_workers",
+    .help = "Threads of the store, each with a connection of its own, by kind.",
+    .type = DF_GAUGE,
+    .labels = {"kind"},
+};
+DF_METRIC_FAMILY(busy_workers) = {
+    .name = "dataflow_db_workers_busy",
+    .help = "Threads of the store that have a job in hand, by kind.",
+    .type = DF_GAUGE,
+    .labels = {"kind"},
+};
+DF_METRIC_FAMILY(reconnects) = {
     .name = "dataflow_db_reconnects_total",
     .help = "Connections that replaced a lost one.",
     .type = DF_COUNTER,
 };
 
-static struct df_metric_family failovers = {
+DF_METRIC_FAMILY(failovers) = {
     .name = "dataflow_db_failovers_total",
     .help = "How often another database server has taken over.",
     .type = DF_COUNTER,
@@ -93,7 +105,8 @@ static void init_metrics(void)
 {
     static const struct df_str kinds[2] = {{"read", 4}, {"write", 5}};
     struct df_metric_family *all[] = {&jobs_total,     &job_seconds, &queue_waiting, &group_size,
-                                      &commit_seconds, &connections, &reconnects,    &failovers};
+                                      &commit_seconds, &connections, &reconnects,    &failovers,
+                                      &workers,        &busy_workers};
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         df_metric_register(all[i]);
@@ -103,6 +116,8 @@ static void init_metrics(void)
         metrics.jobs_refused[i] = jobs_series(kinds[i], DF_STR("refused"));
         metrics.job_seconds[i] = df_metric_get(&job_seconds, &kinds[i]);
         metrics.waiting[i] = df_metric_get(&queue_waiting, &kinds[i]);
+        metrics.workers[i] = df_metric_get(&workers, &kinds[i]);
+        metrics.busy[i] = df_metric_get(&busy_workers, &kinds[i]);
     }
     metrics.group_size = df_metric_get(&group_size, NULL);
     metrics.commit_seconds = df_metric_get(&commit_seconds, NULL);
@@ -336,7 +351,9 @@ static void work_off_jobs(void *arg)
     struct store_worker *w = arg;
     struct df_queue *q = &w->store->queues[w->writer];
     size_t max = w->writer ? w->store->group_max : 1;
+    const struct store_metrics *m = w->store->metrics;
 
+    df_metric_add(m->workers[w->writer], 1);
     for (;;) {
         size_t n = df_queue_pop(q, w->items, max, wait_ms(w));
         if (n == 0 && df_queue_closed(q) && df_queue_count(q) == 0)
@@ -345,11 +362,16 @@ static void work_off_jobs(void *arg)
             try_connect(w);
         for (size_t i = 0; i < n; i++)
             w->jobs[i] = w->items[i];
-        if (n > 0 && w->writer)
+        if (n == 0)
+            continue;
+        df_metric_add(m->busy[w->writer], 1);
+        if (w->writer)
             df_writer_run(w, w->jobs, n);
-        else if (n > 0)
+        else
             run_read(w, w->jobs[0]);
+        df_metric_add(m->busy[w->writer], -1);
     }
+    df_metric_add(m->workers[w->writer], -1);
     close_connection(w);
 }
 

@@ -20,6 +20,8 @@ struct store_metrics {
     struct df_metric *jobs_refused[2];
     struct df_metric *job_seconds[2];
     struct df_metric *waiting[2];
+    struct df_metric *workers[2];
+    struct df_metric *busy[2];
     struct df_metric *group_size;
     struct df_metric *commit_seconds;
     struct df_metric *connections;

@@ -47,7 +47,7 @@ struct df_webhooks {
     struct disabled *disabled; /* used by the cycle's thread alone */
 };
 
-static struct df_metric_family failures_total = {
+DF_METRIC_FAMILY(failures_total) = {
     .name = "dataflow_webhook_failures_total",
     .help = "Attempts to deliver a webhook that failed.",
     .type = DF_COUNTER,

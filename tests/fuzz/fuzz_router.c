@@ -2,6 +2,7 @@
  * Request targets, queries and header fields from anybody. The input is a target; its parts serve
  * as field values too. Whatever passes must keep the promises that handlers rely on.
  */
+#include "base/buf.h"
 #include "base/trace.h"
 #include "net/field.h"
 #include "net/router.h"
@@ -68,6 +69,22 @@ static void check_match(const struct df_router *r, const struct df_target *t)
     }
 }
 
+/* A range in front of all others decides unless one of them is more specific. */
+static void check_accept(struct df_str s)
+{
+    static const char named[] = "text/plain;version=1;q=0.25,";
+    struct df_str type = DF_STR("text/plain"), version = DF_STR("1");
+    int weight = df_field_weight(s, type, version, NULL);
+    struct df_buf more;
+
+    CHECK(weight >= -1 && weight <= 1000);
+    df_buf_init(&more, sizeof(named) + s.len);
+    df_buf_addz(&more, named);
+    df_buf_add(&more, s.ptr, s.len);
+    CHECK(df_field_weight(df_buf_str(&more), type, version, NULL) == 250);
+    df_buf_release(&more);
+}
+
 static void check_fields(struct df_str s)
 {
     struct df_trace trace;
@@ -76,6 +93,7 @@ static void check_fields(struct df_str s)
     (void)df_field_is_token(s);
     (void)df_field_host_ok(s);
     (void)df_field_is_json(s);
+    check_accept(s);
     if (df_field_correlation_ok(s))
         CHECK(df_field_value_ok(s) && s.len <= 128);
     if (df_field_length(s, &length))

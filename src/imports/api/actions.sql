@@ -1,12 +1,18 @@
 -- Cancelling a batch, another attempt at its failed items, and taking it from its owner.
 
 -- name: import_action_find
-SELECT Status, UploadPath, LockedAt, Attempt, ProcessedRecords, ProcessingHost, KeptUntil FROM ImportBatch WHERE Id = :id AND ClientId = :client_id AND RemovingAt IS NULL;
+SELECT Status, UploadPath, LockedAt, Attempt, ProcessedRecords, ProcessingHost, KeptUntil,
+       (SELECT c.ClientIdentifier FROM Clients AS c WHERE c.Id = ImportBatch.ClientId) AS ClientIdentifier
+FROM ImportBatch WHERE Id = :id AND ClientId = :client_id AND RemovingAt IS NULL;
 -- dialect: postgres
-SELECT Status, UploadPath, LockedAt, Attempt, ProcessedRecords, ProcessingHost, KeptUntil FROM ImportBatch
+SELECT Status, UploadPath, LockedAt, Attempt, ProcessedRecords, ProcessingHost, KeptUntil,
+       (SELECT c.ClientIdentifier FROM Clients AS c WHERE c.Id = ImportBatch.ClientId) AS ClientIdentifier
+FROM ImportBatch
 WHERE Id = :id AND ClientId = :client_id AND RemovingAt IS NULL FOR UPDATE;
 -- dialect: sqlserver
-SELECT Status, UploadPath, LockedAt, Attempt, ProcessedRecords, ProcessingHost, KeptUntil FROM ImportBatch WITH (UPDLOCK, ROWLOCK)
+SELECT Status, UploadPath, LockedAt, Attempt, ProcessedRecords, ProcessingHost, KeptUntil,
+       (SELECT c.ClientIdentifier FROM Clients AS c WHERE c.Id = ImportBatch.ClientId) AS ClientIdentifier
+FROM ImportBatch WITH (UPDLOCK, ROWLOCK)
 WHERE Id = :id AND ClientId = :client_id AND RemovingAt IS NULL;
 
 -- Both repeat the conditions: where a read cannot lock rows (Babelfish), another call may have been faster.

@@ -9,6 +9,7 @@
 #include "imports/api/batch_view.h"
 #include "imports/api/views.h"
 #include "imports/batch.h"
+#include "imports/figures.h"
 #include "imports/receive/receive.h"
 #include "imports/routes.h"
 
@@ -30,6 +31,7 @@ struct call {
     int64_t attempt;
     int64_t processed;
     struct df_str host;
+    struct df_str client;  /* its identifier */
     int64_t kept_until_ms; /* -1: nothing is kept, or without an end */
 
     int64_t items; /* that will be tried again */
@@ -48,6 +50,8 @@ static void read_batch_row(void *arg, struct df_result *r)
     c->kept_until_ms = df_col_time(r, import_action_find_KeptUntil);
     c->host =
         df_arena_str(df_req_arena(c->w.req), df_col_text(r, import_action_find_ProcessingHost));
+    c->client =
+        df_arena_str(df_req_arena(c->w.req), df_col_text(r, import_action_find_ClientIdentifier));
     c->owned = c->status == DF_BATCH_PROCESSING && c->locked && c->host.ptr;
 }
 
@@ -149,6 +153,7 @@ static void batch_cancelled(struct df_work *w)
     const struct call *c = (const struct call *)w;
     const struct df_import_views *views = w->arg;
 
+    import_note_state(c->client, DF_BATCH_CANCELLED);
     df_log_info("BatchCancelled", "it was %s", df_batch_status_name(c->status));
     df_receiver_remove(views->receiver, &c->batch, c->location);
 }
@@ -252,6 +257,7 @@ static void batch_retried(struct df_work *w)
     const struct df_import_views *views = w->arg;
     struct df_log_field said[] = {DF_FI("attempt", c->attempt + 1), DF_FI("items", c->items)};
 
+    import_note_state(c->client, DF_BATCH_PENDING);
     df_log_write(DF_LOG_INFO, "BatchRetryRequested", said, 2, "%s", "");
     df_imports_wake(views->imports);
     df_json_open(&w->json, '{');

@@ -125,8 +125,9 @@ static void wait_to_retry(struct import_chunk *c, const struct import_chunk_fact
     assert(c->tries >= 0);
 }
 
-static void apply_ack(struct import_chunk *c, struct df_str ack)
+static void apply_ack(struct import_chunk *c, int64_t now_ms, struct df_str ack)
 {
+    import_note_acked(c, now_ms);
     import_apply_ack(c, ack);
     if (c->outcome == DF_CHUNK_ERROR)
         import_note_chunk_error(c, "ack_error");
@@ -166,7 +167,7 @@ static void perform_chunk_action(struct import_chunk *c, enum import_chunk_actio
         c->due_ms = f->now_ms + news.wait_ms;
         return;
     case CHUNK_APPLY_ACK:
-        apply_ack(c, news.ack);
+        apply_ack(c, f->now_ms, news.ack);
         return;
     case CHUNK_RESEND:
         miss_ack(c);

@@ -88,6 +88,7 @@ struct import_chunk {
     bool gives_up;            /* the last call's failure was the last one allowed */
     int64_t due_ms;           /* monotonic */
     int64_t first_ms;         /* monotonic: when it was cut */
+    int64_t sent_ms;          /* monotonic: when it was last sent; 0: that is not known */
     struct df_str ack_id;
 
     /* Its call. */
@@ -178,5 +179,6 @@ void import_fail_items(struct import_chunk *c, struct df_str error);
 
 void import_note_chunk_error(const struct import_chunk *c, const char *reason);
 void import_note_settled(const struct import_chunk *c, int64_t now_ms);
+void import_note_acked(const struct import_chunk *c, int64_t now_ms);
 
 #endif

@@ -14,24 +14,39 @@
 #include "imports/process/process.sql.h"
 #include "imports/process/process_private.h"
 
-static struct df_metric_family backlog_batches = {
+#define BACKLOG_SHARE  20    /* counting takes no more than this part of the time, */
+#define BACKLOG_MAX_MS 60000 /* but is no older than this */
+
+DF_METRIC_FAMILY(backlog_batches) = {
     .name = "dataflow_backlog_batches",
-    .help = "Batches that wait to be worked on.",
+    .help = "Batches that wait to be worked on. Counted every 5 s by processes with the "
+            "role api or maintain: take the maximum.",
     .type = DF_GAUGE,
 };
-static struct df_metric_family backlog_chunks = {
+DF_METRIC_FAMILY(backlog_chunks) = {
     .name = "dataflow_backlog_chunks",
-    .help = "Chunks of batches that wait or are in work, roughly.",
+    .help = "Chunks of batches that wait or are in work, roughly. Counted as "
+            "dataflow_backlog_batches is: take the maximum.",
     .type = DF_GAUGE,
 };
-static struct df_metric_family oldest_seconds = {
+DF_METRIC_FAMILY(oldest_seconds) = {
     .name = "dataflow_oldest_batch_seconds",
-    .help = "How long the batch waits that has waited longest; 0: none waits.",
+    .help = "How long the batch waits that has waited longest; 0: none waits. Counted as "
+            "dataflow_backlog_batches is: take the maximum.",
     .type = DF_GAUGE,
+};
+
+DF_METRIC_FAMILY(open_batches) = {
+    .name = "dataflow_batches_open",
+    .help = "Batches that are not over, by client and state: Pending, Scheduled, Processing. "
+            "Counted as dataflow_backlog_batches is: take the maximum.",
+    .type = DF_GAUGE,
+    .labels = {"client_id", "status"},
 };
 
 void import_backlog_register(void)
 {
+    df_metric_register(&open_batches);
     df_metric_register(&backlog_batches);
     df_metric_register(&backlog_chunks);
     df_metric_register(&oldest_seconds);
@@ -215,13 +230,27 @@ static void read_backlog(void *arg, struct df_result *r)
     l->oldest_ms = df_col_time(r, backlog_Oldest);
 }
 
+static void read_open(void *arg, struct df_result *r)
+{
+    int64_t status = df_col_int(r, backlog_clients_Status);
+    (void)arg;
+
+    df_metric_tally(&open_batches,
+                    (struct df_str[]){df_col_text(r, backlog_clients_ClientIdentifier),
+                                      df_str_c(df_batch_status_name(status))},
+                    (double)df_col_int(r, backlog_clients_Batches));
+}
+
 static enum df_code run_backlog(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     const struct df_imports_options *o = &((struct backlog *)job)->i->opt;
-    return df_db_one(db,
-                     DF_Q(backlog, .batch_size = df_int(o->settings.batch_size),
-                          .now = df_time(df_wall_ms(o->clock))),
-                     read_backlog, job, NULL, err);
+    enum df_code code = df_db_one(db,
+                                  DF_Q(backlog, .batch_size = df_int(o->settings.batch_size),
+                                       .now = df_time(df_wall_ms(o->clock))),
+                                  read_backlog, job, NULL, err);
+
+    df_metric_tally_end(&open_batches, false); /* of a run that failed */
+    return code == DF_OK ? df_db_each(db, DF_Q0(backlog_clients), read_open, NULL, err) : code;
 }
 
 void df_imports_take_backlog(struct df_imports *i)
@@ -229,7 +258,15 @@ void df_imports_take_backlog(struct df_imports *i)
     struct backlog l = {.job = {.run = run_backlog}, .i = i, .oldest_ms = -1};
     struct df_err err = DF_ERR_INIT;
 
-    if (df_store_read_wait(i->opt.store, &l.job, &err) != DF_OK)
+    int64_t begun_ms = df_mono_ms(i->opt.clock);
+    if (begun_ms < i->backlog_ms)
+        return;
+    enum df_code code = df_store_read_wait(i->opt.store, &l.job, &err);
+    int64_t now_ms = df_mono_ms(i->opt.clock);
+    int64_t pause_ms = (now_ms - begun_ms) * BACKLOG_SHARE;
+    i->backlog_ms = now_ms + (pause_ms < BACKLOG_MAX_MS ? pause_ms : BACKLOG_MAX_MS);
+    df_metric_tally_end(&open_batches, code == DF_OK);
+    if (code != DF_OK)
         return; /* whoever needs the database says so */
     int64_t age_ms = l.oldest_ms < 0 ? 0 : df_wall_ms(i->opt.clock) - l.oldest_ms;
     df_metric_set(df_metric_get(&backlog_batches, NULL), (double)l.batches);

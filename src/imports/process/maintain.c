@@ -19,16 +19,16 @@
 #define EXPIRY_LOOK_MS 10000 /* whether a batch is due */
 #define EXPIRY_REST_MS 10
 
-static struct df_metric_family items_expired = {
+DF_METRIC_FAMILY(items_expired) = {
     .name = "dataflow_items_expired_total",
-    .help = "Failed records that were removed when their time was over.",
+    .help = "Failed records of imports that were removed when their time was over.",
     .type = DF_COUNTER,
 };
 
-static struct df_metric_family orphans_removed = {
+DF_METRIC_FAMILY(orphans_removed) = {
     .name = "dataflow_orphans_removed_total",
-    .help = "Left-overs of uploads that were removed: directories on the disk, objects and uploads "
-            "in parts in the outside storage.",
+    .help = "Left-overs that housekeeping removed: directory, object, upload "
+            "(unfinished, in parts).",
     .type = DF_COUNTER,
     .labels = {"kind"},
 };

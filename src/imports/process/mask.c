@@ -8,14 +8,14 @@
 #include "imports/process/process_private.h"
 #include "keys/keys.h"
 
-static struct df_metric_family items_masked = {
+DF_METRIC_FAMILY(items_masked) = {
     .name = "dataflow_items_masked_total",
     .help = "Items of imports that were stored masked.",
     .type = DF_COUNTER,
 };
-static struct df_metric_family items_kept = {
+DF_METRIC_FAMILY(items_kept) = {
     .name = "dataflow_items_kept_total",
-    .help = "Failed items whose record is kept, encrypted, for reports and retries.",
+    .help = "Failed records of imports that were kept encrypted.",
     .type = DF_COUNTER,
 };
 

@@ -12,6 +12,7 @@
  * skipped; the others are cut again, compared by their hash if they have a row, and sent under the
  * same key.
  */
+#include "imports/figures.h"
 #include "imports/process/process_private.h"
 
 #include <assert.h>
@@ -72,6 +73,7 @@ static void resume_chunk(struct import_chunk *c, const struct import_open *open)
     } else if (open->status == DF_CHUNK_AWAITING_ACK && !is_left_over(c)) {
         int64_t age_ms = df_wall_ms(o->clock) - open->sent_ms;
         int64_t left_ms = o->settings.ack_timeout_ms - (age_ms > 0 ? age_ms : 0);
+        c->sent_ms = import_mono_ms(c->batch) - (age_ms > 0 ? age_ms : 0);
         import_chunk_happens_with(c, CHUNK_EV_FOUND_AWAITING,
                                   (struct import_news){.wait_ms = left_ms > 0 ? left_ms : 0});
     }
@@ -193,6 +195,8 @@ static void take_answer(struct import_batch *b, struct import_chunk *c)
     b->hand.cut_off += c->verdict == IMPORT_CANCELLED;
     if (c->reason)
         import_note_chunk_error(c, c->reason);
+    if (c->verdict == IMPORT_DONE)
+        import_note_acked(c, import_mono_ms(b));
     if (c->verdict == IMPORT_AGAIN) {
         b->hand.polled_ms = -1; /* its ack may be stored nevertheless */
         import_peer_failed(b, c);
@@ -622,8 +626,10 @@ void import_process(struct import_batch *b)
     b->started_ms = b->renewed_ms = import_mono_ms(b);
     import_note_working(1);
     import_prepare(b);
-    if (!import_batch_has_ended(b->state))
+    if (!import_batch_has_ended(b->state)) {
+        import_note_state(b->row.client, DF_BATCH_PROCESSING);
         work_on_batch(b);
+    }
     release_batch(b);
     perform_batch_end(b);
     end_turn(b);

@@ -315,6 +315,12 @@ FROM (SELECT CASE WHEN Status <> 1 OR LockedAt IS NULL OR ProcessingHost IS NULL
       FROM ImportBatch
       WHERE Status IN (0, 1) OR (Status = 2 AND ScheduledFor <= :now)) AS n;
 
+-- How many batches of each client are not over. Those that are over are too many to count each time.
+-- name: backlog_clients
+SELECT c.ClientIdentifier, n.Status, n.Batches
+FROM (SELECT ClientId, Status, COUNT(*) AS Batches FROM ImportBatch WHERE Status IN (0, 1, 2) GROUP BY ClientId, Status) AS n
+JOIN Clients AS c ON c.Id = n.ClientId;
+
 -- name: housekeeping_instance
 SELECT (SELECT COUNT(*) FROM ImportBatch WHERE Status = 1 AND ProcessingHost LIKE :pattern)
      + (SELECT COUNT(*) FROM WorkOwners WHERE Id = :id) AS Remaining;

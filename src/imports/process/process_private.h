@@ -193,6 +193,7 @@ struct df_imports {
     struct df_imports_options opt;
     struct df_retry_policy retry; /* of a chunk */
     char *url;                    /* of the call */
+    int64_t backlog_ms;           /* monotonic: when it may be counted again; of the housekeeper */
     int64_t expired;              /* records of the batch in hand; of df_imports_expire_turn */
     struct import_sweep sweep;
     char host[IMPORT_HOST_MAX + 1];

@@ -42,6 +42,7 @@ void import_send(struct import_chunk *c)
 
     assert(c->state == CHUNK_SENDING && c->has_row && c->attempts > 0);
     b->hand.in_flight++;
+    c->sent_ms = import_mono_ms(b);
     df_log_write(DF_LOG_INFO, "ChunkSent", fields, 3, "to OmniFlow");
     import_request(c);
     c->out.done = chunk_answered;

@@ -7,6 +7,7 @@
 
 #include "access/usage.h"
 #include "base/metrics.h"
+#include "imports/figures.h"
 #include "json/write.h"
 
 #include <assert.h>
@@ -16,22 +17,25 @@
 
 #define ANSWER_MAX 4096
 
-static struct df_metric_family uploads_total = {
+DF_METRIC_FAMILY(uploads_total) = {
     .name = "dataflow_uploads_total",
-    .help = "Uploads by outcome (accepted, replayed, rejected, failed, abandoned).",
+    .help = "Uploads by client and outcome: accepted, replayed (the same Idempotency-Key again), "
+            "rejected, failed (by the server's fault), abandoned by their sender.",
     .type = DF_COUNTER,
-    .labels = {"outcome"},
+    .labels = {"client_id", "outcome"},
 };
-static struct df_metric_family upload_bytes_total = {
+DF_METRIC_FAMILY(upload_bytes_total) = {
     .name = "dataflow_upload_bytes_total",
-    .help = "Bytes of the files that were accepted.",
+    .help = "Bytes of the files that were accepted, by client.",
     .type = DF_COUNTER,
+    .labels = {"client_id"},
 };
 
 void df_receive_register_metrics(void)
 {
     df_metric_register(&uploads_total);
     df_metric_register(&upload_bytes_total);
+    import_figures_register();
     df_receive_parts_register();
 }
 
@@ -79,10 +83,14 @@ void df_receive_end(struct df_receive *up, enum df_receive_outcome outcome)
     up->outcome = outcome;
     release_place(up);
     df_receive_file_drop(up);
-    struct df_str label = df_str_c(names[outcome]);
-    df_metric_add(df_metric_get(&uploads_total, &label), 1);
-    if (outcome == DF_RECEIVE_ACCEPTED)
-        df_metric_add(df_metric_get(&upload_bytes_total, NULL), (double)up->size_bytes);
+    struct df_str labels[] = {df_str_c(df_auth_client(up->req)->identifier),
+                              df_str_c(names[outcome])};
+    df_metric_add(df_metric_get(&uploads_total, labels), 1);
+    if (outcome == DF_RECEIVE_ACCEPTED) {
+        df_metric_add(df_metric_get(&upload_bytes_total, labels), (double)up->size_bytes);
+        import_note_state(labels[0],
+                          up->decision.scheduled ? DF_BATCH_SCHEDULED : DF_BATCH_PENDING);
+    }
 }
 
 void df_receive_reject_fields(struct df_receive *up, const struct df_err *err,

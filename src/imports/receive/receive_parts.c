@@ -16,14 +16,15 @@
 
 #include <stdlib.h>
 
-static struct df_metric_family parts_total = {
+DF_METRIC_FAMILY(parts_total) = {
     .name = "dataflow_upload_parts_total",
-    .help = "Parts of uploads that were sent to the outside storage.",
+    .help = "With imports.storage = s3: parts sent while uploads arrived.",
     .type = DF_COUNTER,
 };
-static struct df_metric_family waits_total = {
+DF_METRIC_FAMILY(waits_total) = {
     .name = "dataflow_upload_waits_total",
-    .help = "Times that an upload waited for the outside storage to take a part.",
+    .help = "With imports.storage = s3: times that an upload waited for the bucket. "
+            "Growing fast: the bucket is slower than the senders.",
     .type = DF_COUNTER,
 };
 

@@ -72,7 +72,7 @@ def test_a_refusal_is_counted_and_logged_once_a_minute(server, client):
     for _ in range(5):
         client.get("/whoami")
     metrics = server.admin().get("/metrics").body.decode()
-    assert f'dataflow_rate_limited_total{{clientId="{client.id}"}} 4' in metrics
+    assert f'dataflow_rate_limited_total{{client_id="{client.id}"}} 4' in metrics
     lines = [line for line in server.log("RateLimited") if line["clientId"] == client.id]
     assert len(lines) == 1 and lines[0]["level"] == "warn" and lines[0]["requestsPerMinute"] == 1
 

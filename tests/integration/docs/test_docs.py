@@ -13,15 +13,38 @@ def test_the_configuration_page_is_the_settings_table():
     assert page.endswith(table), "run `make docs`"
 
 
-def test_every_log_event_and_metric_is_explained():
+def test_the_page_of_metrics_is_what_the_program_has():
+    table = subprocess.run([BIN, "help", "metrics"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert page.endswith(table), "run `make docs`"
+    for path in (ROOT / "src").rglob("*.c"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"static struct df_metric_family \w+ =", text), f"{path.name}: define it with DF_METRIC_FAMILY"
+        for name in re.findall(r'\.name = "((?:dataflow|process)_\w+)",\s*\.help', text):
+            assert f"| `{name}` |" in table, name
+
+
+def test_what_deploy_watches_is_measured():
+    families = set(re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8"), re.M))
+    named, made = {}, set()
+    for path in (ROOT / "deploy").rglob("*"):
+        if path.suffix in {".yml", ".yaml", ".json", ".tpl"}:
+            text = path.read_text(encoding="utf-8")
+            made |= set(re.findall(r"""(?:record|as): *["']?(dataflow_\w+)""", text))
+            for name in re.findall(r"\b((?:dataflow|process)_[a-z0-9_]+?)(?:_bucket|_sum|_count)?(?![a-z0-9_:])", text):
+                named.setdefault(name, path.relative_to(ROOT))
+    assert {"dataflow_backlog_batches", "dataflow_delivery_oldest_seconds"} <= named.keys()
+    assert not {name: path for name, path in named.items() if name not in families | made}
+
+
+def test_every_log_event_is_explained():
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-    events, families = set(), set()
+    events = set()
     for path in (ROOT / "src").rglob("*.c"):
         text = path.read_text(encoding="utf-8")
         events |= set(re.findall(r'df_log_(?:info|warn|error)\(\s*"(\w+)"', text))
         events |= set(re.findall(r'df_log_write\(\s*[^"]*?"(\w+)"', text))
-        families |= set(re.findall(r'\.name = "(dataflow_\w+)"', text))
-    missing = {e for e in events if f"`{e}`" not in page} | {m for m in families if m not in page}
+    missing = {e for e in events if f"`{e}`" not in page}
     assert not missing, f"docs/operations.md does not explain {sorted(missing)}"
 
 

@@ -170,7 +170,7 @@ def test_a_redis_that_is_away_delays_and_loses_nothing(make_hosts, make_peer, ma
     wait_for(lambda: locks_check(server)["status"] == "ok", "all to be well")
     same_content(peer.came(batch))
     metrics = server.admin().get("/metrics").body.decode()
-    assert "dataflow_lock_servers_reachable 1" in metrics and 'dataflow_lock_outcomes_total{outcome="lost"} 1' in metrics
+    assert "dataflow_lock_servers_reachable 1" in metrics and 'dataflow_lock_outcomes_total{provider="redis",outcome="lost"} 1' in metrics
 
 
 def test_redis_by_tls_with_a_password(make_hosts, make_peer, make_redis, tmp_path):  # noqa: F811

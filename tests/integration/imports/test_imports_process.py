@@ -396,8 +396,11 @@ def test_metrics_tell_of_chunks_batches_and_records(server, peer, client):
     def rose(name):
         return after[name] - before.get(name, 0)
 
-    assert rose('dataflow_import_records_total{outcome="imported"}') == 15
-    assert rose('dataflow_import_records_total{outcome="error"}') == 11
+    assert rose(f'dataflow_import_records_total{{client_id="{client.id}",outcome="imported"}}') == 15
+    assert rose(f'dataflow_import_records_total{{client_id="{client.id}",outcome="error"}}') == 11
+    assert rose(f'dataflow_ack_seconds_count{{client_id="{client.id}"}}') == 2, "an answer 200 is the ack"
+    for state in ("Pending", "Processing", "CompletedWithErrors"):
+        assert rose(f'dataflow_batches_total{{client_id="{client.id}",status="{state}"}}') == 1
     assert rose("dataflow_chunk_duration_seconds_count") == 3
     assert rose('dataflow_chunk_duration_seconds_bucket{le="14400"}') == 3
     assert rose(f'dataflow_chunk_errors_total{{clientId="{client.id}",reason="rejected"}}') == 1

@@ -234,8 +234,9 @@ def test_the_metrics_count(make_server):
     assert upload(client, b"%PDF-1.4").status == 415
     page = server.anonymous(address="127.0.0.1").get("/metrics").body.decode()
     for outcome in ("accepted", "replayed", "rejected"):
-        assert f'dataflow_uploads_total{{outcome="{outcome}"}} 1' in page
-    assert f"dataflow_upload_bytes_total {len(LEADS)}" in page
+        assert f'dataflow_uploads_total{{client_id="{client.id}",outcome="{outcome}"}} 1' in page
+    assert f'dataflow_upload_bytes_total{{client_id="{client.id}"}} {len(LEADS)}\n' in page
+    assert f'dataflow_batches_total{{client_id="{client.id}",status="Pending"}} 1\n' in page
 
 
 @pytest.mark.parametrize("key", [None, "ab" * 32])

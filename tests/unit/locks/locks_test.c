@@ -203,7 +203,8 @@ static double outcomes(const char *name)
     struct df_buf out;
     double n = 0;
 
-    (void)snprintf(line, sizeof line, "dataflow_lock_outcomes_total{outcome=\"%s\"} ", name);
+    (void)snprintf(line, sizeof line,
+                   "dataflow_lock_outcomes_total{provider=\"sql\",outcome=\"%s\"} ", name);
     df_buf_init(&out, 1 << 20);
     df_metrics_write(&out);
     df_buf_addc(&out, '\0');
