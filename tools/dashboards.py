@@ -18,10 +18,12 @@ ROOT = Path(__file__).resolve().parents[1]
 PLACE = ROOT / "deploy" / "grafana"
 
 CLIENT = 'client_id=~"$client"'
-CLIENT_OLD = 'clientId=~"$client"'  # as the sources spell it in some metrics
+CLIENT_OLD = 'clientId=~"$client"'  # as the sources spell it in two metrics
 CHANNEL = 'channel=~"$channel"'
 RELAY = 'relay=~"$relay"'
 SERVED = '{ resource.service.name = "dataflow" && kind = server }'
+SENT = '{ resource.service.name = "dataflow" && kind = client }'
+PRODUCED = '{ resource.service.name = "dataflow" && kind = producer }'
 BREAKER = {0: ("closed", GREEN), 1: ("open", RED), 2: ("half open", YELLOW)}
 UP = {0: ("away", RED), 1: ("up", GREEN)}
 
@@ -107,23 +109,49 @@ def overview():
 
 
 def client():
-    records, requests = "dataflow_import_records_total", "dataflow_requests_total"
+    records, requests, batches = "dataflow_import_records_total", "dataflow_requests_total", "dataflow_batches_total"
+    failed = CLIENT + ',outcome="error"'
+    ended = 'status=~"Completed|CompletedWithErrors|Failed|Cancelled"'
+    summary = [
+        stat("Requests", "Authenticated requests, in the time shown.", "short", increase(requests, where=CLIENT)),
+        stat("Records imported", "In the time shown.", "short", or_zero(increase(records, where=f'{CLIENT},outcome="imported"'))),
+        stat("Records that failed", "In the time shown.", "short", or_zero(increase(records, where=failed)), warn=1),
+        stat("Success", "Share of the records settled in the time shown that were imported or skipped.", "percentunit",
+             f"1 - ({share(increase(records, where=failed), increase(records, where=CLIENT))})"),
+        stat("Batches ended", "In the time shown.", "short", or_zero(increase(batches, where=f"{CLIENT},{ended}"))),
+        stat("Time to ack", "19 of 20 chunks had their ack within this time, now.", "s", quantile(0.95, "dataflow_ack_seconds", where=CLIENT), warn=10,
+             bad=30),
+    ]
     throughput = [
         graph("Requests", "Authenticated requests.", "reqps", (per_second(requests, "client_id", CLIENT), "{{client_id}}"), traces=SERVED),
         graph("Refused for their rate", "Requests that were refused because the client is over its requestsPerMinute.", "reqps",
-              (or_zero(per_second("dataflow_rate_limited_total", "clientId", CLIENT_OLD)), "{{clientId}}")),
+              (or_zero(per_second("dataflow_rate_limited_total", "client_id", CLIENT)), "{{client_id}}")),
+        graph("Uploads", "By outcome: accepted, replayed (the same key again), rejected, failed (the server's fault), abandoned by their sender.",
+              "ops", (or_zero(per_second("dataflow_uploads_total", "client_id, outcome", CLIENT)), "{{client_id}} {{outcome}}")),
+        graph("Bytes of uploads", "Of the files that were accepted.", "Bps",
+              (or_zero(per_second("dataflow_upload_bytes_total", "client_id", CLIENT)), "{{client_id}}")),
+        graph("Records", "Records settled: imported, error, skipped.", "ops",
+              (or_zero(per_second(records, "client_id, outcome", CLIENT)), "{{client_id}} {{outcome}}")),
+        graph("Batches that are not over", "By state, as the process sees it that sees most.", "short",
+              (or_zero(most("dataflow_batches_open", "client_id, status", CLIENT)), "{{client_id}} {{status}}")),
     ]
     errors = [
+        graph("Records that fail", "Their share of the records settled.", "percentunit",
+              (or_zero(f"{per_second(records, 'client_id', failed)} / ({per_second(records, 'client_id', CLIENT)} > 0)"), "{{client_id}}"), max=1),
+        graph("Batches by their end", "Completed, CompletedWithErrors, Failed, Cancelled.", "ops",
+              (or_zero(per_second(batches, "client_id, status", f"{CLIENT},{ended}")), "{{client_id}} {{status}}")),
         graph("Failed attempts at chunks", "By reason, as the log has them in ChunkError.", "ops",
               (or_zero(per_second("dataflow_chunk_errors_total", "clientId, reason", CLIENT_OLD)), "{{clientId}} {{reason}}")),
         graph("Batches given back", "How often a batch was given back because OmniFlow took nothing.", "ops",
-              (or_zero(per_second("dataflow_batches_shelved_total", "clientId", CLIENT_OLD)), "{{clientId}}")),
+              (or_zero(per_second("dataflow_batches_shelved_total", "client_id", CLIENT)), "{{client_id}}")),
     ]
     times = [
-        latency("Time of a batch", "From the claim of a batch to its end.", "dataflow_batch_duration_seconds", "clientId", CLIENT_OLD),
+        latency("Time to ack by client", "From sending a chunk to its ack; an answer 200 is the ack itself. The last sending counts.",
+                "dataflow_ack_seconds", "client_id", CLIENT, traces=SENT, width=12),
+        latency("Time of a batch", "From the claim of a batch to its end.", "dataflow_batch_duration_seconds", "clientId", CLIENT_OLD, width=12),
     ]
     return dashboard("dataflow-client", "DataFlow / Client", "One client or several: how much they send, how much of it succeeds, how long it takes.",
-                     [("Throughput", throughput), ("Success and error", errors), ("Time", times)],
+                     [("In the time shown", summary), ("Throughput", throughput), ("Success and error", errors), ("Time", times)],
                      [variable("client", "Client", values(requests, "client_id"))])
 
 
@@ -138,7 +166,7 @@ def deliveries():
         graph("Time of an attempt", "From the engine's hand to the answer, waiting for a connection included.", "s",
               (quantile(0.5, "dataflow_delivery_duration_seconds", "channel", CHANNEL), "p50 {{channel}}"),
               (quantile(0.95, "dataflow_delivery_duration_seconds", "channel", CHANNEL), "p95 {{channel}}"), width=12,
-              traces='{ resource.service.name = "dataflow" && kind = client }'),
+              traces=SENT),
         graph("Waiting", "Rows that will be sent by themselves.", "short", (most("dataflow_delivery_waiting", "channel", CHANNEL), "{{channel}}")),
         graph("Oldest", "Age of the oldest row that waits, retries included.", "s",
               (most("dataflow_delivery_oldest_seconds", "channel", CHANNEL), "{{channel}}")),
@@ -165,13 +193,13 @@ def deliveries():
         graph("Outgoing calls", "HTTP calls to all peers, by the class of their status or by why there was none.", "ops",
               (per_second("dataflow_http_client_requests_total", "outcome"), "{{outcome}}"), stacked=True),
         latency("Time of outgoing calls", "All peers together.", "dataflow_http_client_seconds",
-                traces='{ resource.service.name = "dataflow" && kind = client }'),
+                traces=SENT),
     ]
     relays = [
         graph("Attempts of relays", "By outcome: processed, retry, held (waits for its destination), failed (waits for a person), deferred.", "ops",
               (per_second(events, "relay, outcome", RELAY), "{{relay}} {{outcome}}"), width=12),
         latency("Time of an event", "From handing an event to the dispatcher until it was confirmed or failed.",
-                "dataflow_relay_duration_seconds", "relay", RELAY, width=12, traces='{ resource.service.name = "dataflow" && kind = producer }'),
+                "dataflow_relay_duration_seconds", "relay", RELAY, width=12, traces=PRODUCED),
         graph("Events that wait", "In the source's table.", "short", (most("dataflow_relay_waiting", "relay", RELAY), "{{relay}}")),
         graph("Oldest event", "Age of the oldest event that waits.", "s", (most("dataflow_relay_oldest_seconds", "relay", RELAY), "{{relay}}")),
         graph("Events given up", "Events that were given up and wait for a person.", "short", (most("dataflow_relay_given_up", "relay", RELAY), "{{relay}}")),
@@ -184,7 +212,7 @@ def deliveries():
         graph("Calls", "By outcome: success, client_error (4xx passed back), unavailable, not_permitted, enqueued, error, abandoned.", "ops",
               (per_second("dataflow_integration_calls_total", "integration, outcome"), "{{integration}} {{outcome}}")),
         latency("Time of a call", "With all attempts and the waiting between them.", "dataflow_integration_duration_seconds", "integration",
-                traces='{ resource.service.name = "dataflow" && kind = client }'),
+                traces=SENT),
         graph("Retries", "Attempts beyond the first.", "ops", (per_second("dataflow_integration_retries_total", "integration"), "{{integration}}")),
     ]
     return dashboard("dataflow-deliveries", "DataFlow / Deliveries and relays",
@@ -210,6 +238,8 @@ def imports():
         graph("Backlog", "Batches that wait to be worked on, and chunks of those and of what is in work, roughly.", "short",
               (most("dataflow_backlog_batches"), "batches"), (most("dataflow_backlog_chunks"), "chunks")),
         graph("Oldest batch", "How long the batch waits that has waited longest.", "s", (most("dataflow_oldest_batch_seconds"), "oldest")),
+        graph("Batches that are not over", "By state.", "short",
+              (or_zero(f"sum by (status) ({most('dataflow_batches_open', 'job, client_id, status')})"), "{{status}}")),
         graph("In work", "Batches that processes work on, and chunks in hand: cut, and not settled.", "short",
               (total("dataflow_batches_processing"), "batches"), (total("dataflow_chunk_inflight"), "chunks")),
     ]
@@ -218,15 +248,21 @@ def imports():
         graph("Records that fail", "Their share.", "percentunit", (share(per_second(records, where='outcome="error"'), per_second(records)), "failed"), max=1),
         graph("Failed attempts at chunks", "By reason, as the log has them in ChunkError.", "ops",
               (or_zero(per_second("dataflow_chunk_errors_total", "reason")), "{{reason}}")),
-        latency("Time of a chunk", "From cutting a chunk to its settlement, retries and acks included.", "dataflow_chunk_duration_seconds"),
+        latency("Time of a chunk", "From cutting a chunk to its settlement, retries and acks included.", "dataflow_chunk_duration_seconds", traces=SENT),
         latency("Time of a batch", "From the claim of a batch to its end, by how it ended.", "dataflow_batch_duration_seconds", "status"),
+        latency("Time to ack", "From sending a chunk to its ack; an answer 200 is the ack itself. The last sending counts.", "dataflow_ack_seconds",
+                traces=SENT),
+        graph("Batches", "Batches that came into a state: received, taken up, ended, given back.", "ops",
+              (or_zero(per_second("dataflow_batches_total", "status")), "{{status}}")),
         graph("Batches given back", "How often a batch was given back because OmniFlow took nothing.", "ops",
               (or_zero(per_second("dataflow_batches_shelved_total")), "batches")),
     ]
     around = [
-        graph("Locks of batches", "By outcome: acquired, refused (another process has it, or the provider is away), extended, lost.", "ops",
-              (per_second("dataflow_lock_outcomes_total", "outcome"), "{{outcome}}")),
-        graph("Locks held", "By all processes together.", "short", (total("dataflow_lock_held"), "held")),
+        graph("Locks of batches", "By outcome: acquired, refused (another process has it), away (the provider could not be asked), extended,"
+              " extend_failed (tried again until the lease ends), lost.", "ops",
+              (per_second("dataflow_lock_outcomes_total", "provider, outcome"), "{{provider}} {{outcome}}")),
+        latency("Time of a lock", "How long the provider of locks took to answer.", "dataflow_lock_wait_seconds", "provider, operation"),
+        graph("Locks held", "By all processes together.", "short", (total("dataflow_lock_held", "provider"), "{{provider}}")),
         graph("Servers of locks", "With imports.lock = redis: Redis servers that can be reached, and those that lost their memory and take no part yet.", "short",
               (or_zero(least("dataflow_lock_servers_reachable")), "reachable"), (or_zero(most("dataflow_lock_servers_quarantined")), "quarantined")),
         graph("Queue of batches", "Messages of imports.queue, by outcome.", "ops", (or_zero(per_second("dataflow_queue_messages_total", "outcome")), "{{outcome}}")),
@@ -254,6 +290,8 @@ def runtime():
         latency("Time of a commit", "fsync included.", "dataflow_db_commit_seconds"),
         latency("Time of a call", "Single calls to the database.", "dataflow_db_statement_seconds", "call"),
         graph("Jobs in one commit", "On average: with more load, more jobs share a commit.", "short", (mean("dataflow_db_group_size"), "jobs")),
+        graph("Busy threads", "Share of the store's threads, each with a connection of its own, that have a job in hand.", "percentunit",
+              (f"{total('dataflow_db_workers_busy', 'kind')} / {total('dataflow_db_workers', 'kind')}", "{{kind}}"), max=1),
         graph("Connections", "Open connections to the database.", "short", (total("dataflow_db_connections", "instance"), "{{instance}}")),
         graph("Reconnects", "Connections that were made anew, and times that another database server has taken over.", "ops",
               (per_second("dataflow_db_reconnects_total"), "reconnects"), (per_second("dataflow_db_failovers_total"), "failovers")),

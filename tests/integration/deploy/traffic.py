@@ -55,6 +55,7 @@ class Traffic:
         self.stopped = threading.Event()
         self.problem = None
         self.rounds = 0
+        self.traces = set()  # ids
 
     def _config(self, more, backup):
         relay = {"dispatcher": "http", "poll_ms": 50, "retry_base_ms": 20, "retry_cap_ms": 50}
@@ -141,7 +142,9 @@ class Traffic:
     # -- one round
 
     def round(self):
-        trace = {"traceparent": TRACE.format(uuid.uuid4().hex)}
+        trace_id = uuid.uuid4().hex
+        self.traces.add(trace_id)
+        trace = {"traceparent": TRACE.format(trace_id)}
         self._tickets(trace)
         self._imports(trace)
         self._events(trace)
