@@ -7,6 +7,8 @@
 
 #include "base/metrics.h"
 
+#include "fake_clock.h"
+
 #include <fcntl.h>
 #include <math.h>
 #include <spawn.h>
@@ -205,6 +207,235 @@ static void families_are_in_the_order_of_their_names(void **state)
     }
 }
 
+/* --- clients ---------------------------------------------------------------------------------- */
+
+/* All families share the clients that have series of their own, so this test takes all places. */
+static void too_many_clients_become_other_with_their_other_labels(void **state)
+{
+    static struct df_metric_family f = {.name = "test_uploads_total",
+                                        .help = "By client.",
+                                        .type = DF_COUNTER,
+                                        .labels = {"client_id", "outcome"}};
+    static struct df_metric_family g = {.name = "test_client_chunks_total",
+                                        .help = "By client, as a source spells it.",
+                                        .type = DF_COUNTER,
+                                        .labels = {"reason", "clientId"}};
+    char name[32], line[100];
+    (void)state;
+
+    for (int i = 0; i < DF_METRIC_CLIENTS + 50; i++) {
+        snprintf(name, sizeof(name), "client-%03d", i);
+        struct df_str outcome = i % 2 ? DF_STR("ok") : DF_STR("bad");
+        df_metric_add(df_metric_get(&f, (struct df_str[]){df_str_c(name), outcome}), 1);
+    }
+    assert_shown("test_uploads_total{client_id=\"client-000\",outcome=\"bad\"} 1\n");
+    assert_shown("test_uploads_total{client_id=\"other\",outcome=\"ok\"} 25\n");
+    assert_shown("test_uploads_total{client_id=\"other\",outcome=\"bad\"} 25\n");
+    snprintf(line, sizeof(line), "client_id=\"client-%03d\"", DF_METRIC_CLIENTS - 1);
+    assert_shown(line);
+    snprintf(line, sizeof(line), "client_id=\"client-%03d\"", DF_METRIC_CLIENTS);
+    assert_null(strstr(exposition(), line));
+
+    /* Who has a place in one family has it in all. */
+    df_metric_add(df_metric_get(&g, (struct df_str[]){DF_STR("r"), DF_STR("client-003")}), 1);
+    df_metric_add(df_metric_get(&g, (struct df_str[]){DF_STR("r"), DF_STR("client-249")}), 1);
+    df_metric_add(df_metric_get(&g, (struct df_str[]){DF_STR("s"), DF_STR("new")}), 1);
+    assert_shown("test_client_chunks_total{reason=\"r\",clientId=\"client-003\"} 1\n"
+                 "test_client_chunks_total{reason=\"r\",clientId=\"other\"} 1\n"
+                 "test_client_chunks_total{reason=\"s\",clientId=\"other\"} 1\n");
+
+    /* Nor can the other labels grow without end. */
+    for (int i = 0; i < 10000; i++) {
+        snprintf(name, sizeof(name), "reason-%d", i);
+        df_metric_add(df_metric_get(&g, (struct df_str[]){df_str_c(name), DF_STR("client-003")}),
+                      1);
+    }
+    assert_shown("test_client_chunks_total{reason=\"other\",clientId=\"other\"} ");
+    assert_null(strstr(page.ptr, "reason-9999"));
+    df_buf_release(&page);
+}
+
+static void a_tally_sets_all_gauges_at_once(void **state)
+{
+    static struct df_metric_family f = {.name = "test_open",
+                                        .help = "Open.",
+                                        .type = DF_GAUGE,
+                                        .labels = {"kind"},
+                                        .max_series = 3};
+    static const struct df_str a = {"a", 1}, b = {"b", 1};
+    char name[2] = "k";
+    (void)state;
+
+    df_metric_tally(&f, &a, 2);
+    df_metric_tally(&f, &b, 3);
+    assert_shown("test_open{kind=\"a\"} 0\n");
+    df_metric_tally_end(&f, true);
+    assert_shown("test_open{kind=\"a\"} 2\ntest_open{kind=\"b\"} 3\n");
+
+    df_metric_tally(&f, &a, 5);
+    df_metric_tally_end(&f, false);
+    assert_shown("test_open{kind=\"a\"} 2\ntest_open{kind=\"b\"} 3\n");
+
+    df_metric_tally(&f, &b, 1);
+    for (; name[0] < 'q'; name[0]++) {
+        struct df_str label = df_str_c(name);
+        df_metric_tally(&f, &label, 10);
+    }
+    df_metric_tally_end(&f, true);
+    assert_shown("test_open{kind=\"a\"} 0\ntest_open{kind=\"b\"} 1\ntest_open{kind=\"k\"} 10\n"
+                 "test_open{kind=\"other\"} 50\n");
+    df_metric_tally_end(&f, true);
+    assert_shown("test_open{kind=\"other\"} 0\n");
+}
+
+/* --- OpenMetrics ------------------------------------------------------------------------------ */
+
+static const char *open_exposition(void)
+{
+    df_buf_release(&page);
+    df_buf_init(&page, 1 << 22);
+    df_metrics_write_as(&page, DF_METRICS_OPEN);
+    assert_false(df_buf_failed(&page));
+    return df_buf_str(&page).ptr;
+}
+
+static void assert_open(const char *text)
+{
+    if (!strstr(open_exposition(), text))
+        fail_msg("not in the exposition: %s\n%s", text, page.ptr);
+}
+
+static void openmetrics_differs_where_it_must(void **state)
+{
+    static const double bounds[] = {0.5, 1, 10};
+    static struct df_metric_family seconds = {.name = "test_open_seconds",
+                                              .help = "A \"quote\".",
+                                              .type = DF_HISTOGRAM,
+                                              .buckets = bounds,
+                                              .bucket_count = LEN(bounds)};
+    static struct df_metric_family bytes = {
+        .name = "test_open_bytes_total", .help = "Bytes.", .type = DF_COUNTER};
+    static struct df_metric_family left = {
+        .name = "test_given_up", .help = "There are.", .type = DF_GAUGE};
+    static struct df_metric_family came = {
+        .name = "test_given_up_total", .help = "Came.", .type = DF_COUNTER};
+    (void)state;
+
+    df_metric_register(&left);
+    df_metric_observe(df_metric_get(&seconds, NULL), 0.75);
+    df_metric_add(df_metric_get(&bytes, NULL), 3);
+    df_metric_add(df_metric_get(&came, NULL), 4);
+    assert_open("# HELP test_open_seconds A \\\"quote\\\".\n# TYPE test_open_seconds histogram\n"
+                "# UNIT test_open_seconds seconds\n"
+                "test_open_seconds_bucket{le=\"0.5\"} 0\ntest_open_seconds_bucket{le=\"1.0\"} 1\n"
+                "test_open_seconds_bucket{le=\"10.0\"} 1\n"
+                "test_open_seconds_bucket{le=\"+Inf\"} 1\n"
+                "test_open_seconds_sum 0.75\ntest_open_seconds_count 1\n");
+    assert_open("# TYPE test_open_bytes counter\n# UNIT test_open_bytes bytes\n"
+                "test_open_bytes_total 3\n");
+    /* Two families of one name are not allowed. */
+    assert_open("# TYPE test_given_up gauge\ntest_given_up 0\n");
+    assert_open("# TYPE test_given_up_total unknown\ntest_given_up_total 4\n");
+    struct df_str all = df_str_c(open_exposition());
+    assert_true(df_str_ends(all, DF_STR("\n# EOF\n")));
+    assert_ptr_equal(strstr(all.ptr, "# EOF"), all.ptr + all.len - 6);
+    assert_null(strstr(exposition(), "# EOF"));
+    assert_null(strstr(page.ptr, "# UNIT"));
+    assert_shown("test_open_seconds_bucket{le=\"1\"} 1\n");
+}
+
+#define TRACE(n) "00-0af7651916cd43dd8448eb211c80319" n "-b7ad6b7169203331-"
+
+static struct df_trace trace_of(const char *text)
+{
+    struct df_trace t = {{0}};
+    memcpy(t.text, text, DF_TRACEPARENT_LEN);
+    return t;
+}
+
+static void exemplars_name_sampled_traces_once_a_second(void **state)
+{
+    static const double bounds[] = {1, 2};
+    static struct df_metric_family f = {.name = "test_traced_seconds",
+                                        .help = "Traced.",
+                                        .type = DF_HISTOGRAM,
+                                        .buckets = bounds,
+                                        .bucket_count = LEN(bounds)};
+    static struct df_metric_family g = {
+        .name = "test_traced_total", .help = "Traced.", .type = DF_COUNTER};
+    static const char *const unsampled[] = {TRACE("1") "00", TRACE("1") "02", TRACE("1") "0a",
+                                            TRACE("1") "fe", "                "};
+    static const char *const sampled[] = {TRACE("2") "01", TRACE("2") "03", TRACE("2") "0b",
+                                          TRACE("2") "ff"};
+    struct df_fake_clock clock;
+    struct df_trace t;
+    (void)state;
+
+    df_fake_clock_init(&clock, 1700000000123, 1);
+    df_metric_use_clock(&clock.base);
+    struct df_metric *m = df_metric_get(&f, NULL), *n = df_metric_get(&g, NULL);
+    df_metric_observe_traced(m, 0.5, NULL);
+    for (size_t i = 0; i < LEN(unsampled); i++) {
+        t = (struct df_trace){{0}};
+        memcpy(t.text, unsampled[i], strlen(unsampled[i]));
+        df_metric_observe_traced(m, 0.5, &t);
+        df_metric_add_traced(n, 1, &t);
+    }
+    assert_null(strstr(open_exposition(), " # {"));
+
+    t = trace_of(TRACE("3") "01");
+    df_metric_observe_traced(m, 0.25, &t);
+    df_metric_observe_traced(m, (double)NAN, &t);
+    df_metric_add_traced(n, 2, &t);
+    assert_open("test_traced_seconds_bucket{le=\"1.0\"} 7 # "
+                "{trace_id=\"0af7651916cd43dd8448eb211c803193\",span_id=\"b7ad6b7169203331\"} 0.25 "
+                "1700000000.123\ntest_traced_seconds_bucket{le=\"2.0\"} 7\n");
+    assert_open("test_traced_total 7 # {trace_id=\"0af7651916cd43dd8448eb211c803193\",");
+    assert_shown("test_traced_seconds_bucket{le=\"1\"} 7\n");
+
+    for (size_t i = 0; i < LEN(sampled); i++) {
+        char line[100];
+        t = trace_of(sampled[i]);
+        df_metric_observe_traced(m, 0.5, &t); /* too soon for this bucket */
+        df_metric_observe_traced(m, 100 + (double)i, &t);
+        assert_open("le=\"1.0\"} ");
+        assert_open("803193\",span_id=\"b7ad6b7169203331\"} 0.25 ");
+        snprintf(line, sizeof(line),
+                 "803192\",span_id=\"b7ad6b7169203331\"} %zu 17000000%02zu.123\n", 100 + i, i);
+        assert_open(line);
+        df_fake_clock_advance_ms(&clock, 1000);
+        t = trace_of(TRACE("3") "01");
+        df_metric_observe_traced(m, 0.25, &t);
+    }
+    df_metric_use_clock(NULL);
+}
+
+/* --- the page of all metrics ------------------------------------------------------------------ */
+
+DF_METRIC_FAMILY(listed) = {
+    .name = "test_listed_total",
+    .help = "Listed | here,\nbut nowhere used.",
+    .type = DF_COUNTER,
+    .labels = {"a", "b"},
+};
+
+static void the_page_lists_families_that_nobody_uses(void **state)
+{
+    struct df_buf out;
+    (void)state;
+
+    assert_null(strstr(exposition(), "test_listed_total"));
+    df_buf_init(&out, 1 << 20);
+    df_metrics_write_docs(&out);
+    const char *text = df_buf_str(&out).ptr;
+    assert_non_null(strstr(text,
+                           "| `test_listed_total` | counter | `a`, `b` | Listed \\| here, but "
+                           "nowhere used. |\n"));
+    assert_non_null(strstr(text, "| `process_open_fds` | gauge |  | "));
+    df_buf_release(&out);
+    assert_int_equal(listed.registered, true);
+}
+
 /* --- mistakes of the program ------------------------------------------------------------------ */
 
 static void mistakes_abort(void **state)
@@ -223,6 +454,7 @@ static void mistakes_abort(void **state)
          .labels = {"le"},
          DF_METRIC_SECONDS},
         {.name = "test_bad5", .help = "x", .type = DF_HISTOGRAM},
+        {.name = "test_bad6", .help = "a counter without _total", .type = DF_COUNTER},
         {.name = "test_bad4",
          .help = "x",
          .type = DF_HISTOGRAM,
@@ -288,6 +520,9 @@ static atomic_bool stop;
 
 enum { UPDATES = 20000, UPDATERS = 3 };
 
+static const struct df_trace sampled_trace = {"00-0af7651916cd43dd8448eb211c80319c-"
+                                              "b7ad6b7169203331-01"};
+
 static void *update(void *arg)
 {
     (void)arg;
@@ -295,7 +530,7 @@ static void *update(void *arg)
         char name[16];
         snprintf(name, sizeof(name), "%u", i % 64);
         df_metric_add(df_metric_get(&busy, (struct df_str[]){df_str_c(name)}), 1);
-        df_metric_observe(df_metric_get(&busy_seconds, NULL), 0.5);
+        df_metric_observe_traced(df_metric_get(&busy_seconds, NULL), 0.5, &sampled_trace);
     }
     return NULL;
 }
@@ -306,7 +541,7 @@ static void *write_pages(void *arg)
     while (!stop) {
         struct df_buf out;
         df_buf_init(&out, 1 << 22);
-        df_metrics_write(&out);
+        df_metrics_write_as(&out, DF_METRICS_OPEN);
         *bytes += df_buf_str(&out).len;
         df_buf_release(&out);
     }
@@ -440,7 +675,6 @@ static void promtool_finds_no_fault(void **state)
         fail_msg("promtool: %s", complaints);
     close(in);
     close(out);
-    df_buf_release(&page);
 }
 
 int main(void)
@@ -453,13 +687,19 @@ int main(void)
         cmocka_unit_test(labels_are_escaped_and_made_valid),
         cmocka_unit_test(too_many_series_become_other),
         cmocka_unit_test(a_family_with_labels_and_no_series_is_not_shown),
+        cmocka_unit_test(a_tally_sets_all_gauges_at_once),
+        cmocka_unit_test(openmetrics_differs_where_it_must),
+        cmocka_unit_test(exemplars_name_sampled_traces_once_a_second),
         cmocka_unit_test(mistakes_abort),
         cmocka_unit_test(collectors_run_before_each_exposition_until_taken_off),
         cmocka_unit_test(the_process_is_described),
         cmocka_unit_test(nothing_is_lost_while_threads_update_and_read),
         cmocka_unit_test(a_collector_taken_off_does_not_run_any_more),
+        cmocka_unit_test(the_page_lists_families_that_nobody_uses),
         cmocka_unit_test(families_are_in_the_order_of_their_names),
         cmocka_unit_test(promtool_finds_no_fault),
+        /* After promtool, which has something against clientId. */
+        cmocka_unit_test(too_many_clients_become_other_with_their_other_labels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -204,7 +204,8 @@ static double outcomes(const char *name)
     double n = 0;
 
     (void)snprintf(line, sizeof line,
-                   "dataflow_lock_outcomes_total{provider=\"sql\",outcome=\"%s\"} ", name);
+                   "dataflow_lock_outcomes_total{provider=\"%s\",outcome=\"%s\"} ",
+                   own_provider() == DF_LOCKS_REDIS ? "redis" : "sql", name);
     df_buf_init(&out, 1 << 20);
     df_metrics_write(&out);
     df_buf_addc(&out, '\0');

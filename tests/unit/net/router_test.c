@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/buf.h"
 #include "net/field.h"
 #include "net/router.h"
 
@@ -425,6 +426,82 @@ static void json_media_types_are_told_from_others(void **state)
     assert_false(df_field_is_json(DF_STR_NULL));
 }
 
+static void accept_is_weighed(void **state)
+{
+    static const struct {
+        const char *accept;
+        int weight; /* of text/plain;version=1.0.0 */
+        bool named;
+    } cases[] = {
+        {"", -1, false},
+        {",,, ;;; ,", -1, false},
+        {"text/plain", 1000, true},
+        {" TEXT/Plain ", 1000, true},
+        {"text/plain;q=0.5", 500, true},
+        {"text/plain ; Q=0.25 ; version=1.0.0", 250, true},
+        {"text/plain;version=\"1.0.0\"", 1000, true},
+        {"text/plain;version=0.0.4", -1, false},
+        {"text/plain;version=0.0.4, */*;q=0.1", 100, false},
+        {"text/plain;version=1.0.0;q=0.3,text/plain;q=0.9,text/*;q=1", 300, true},
+        {"text/plain;q=0.9,text/plain;version=1.0.0;q=0.3", 300, true},
+        {"text/*;q=0.4, */*;q=0.8", 400, false},
+        {"*/*", 1000, false},
+        {"*/*;q=0", 0, false},
+        {"text/plain;q=0, */*", 0, true},
+        {"text/plain;q=0.1, text/plain;q=0.9", 100, true},
+        {"text/html, application/json;q=0.9", -1, false},
+        {"text/plainer", -1, false},
+        {"text", -1, false},
+        {"tex/*", -1, false},
+        {"*", -1, false},
+        {"text/plain;charset=utf-8;escaping=allow-utf-8", 1000, true},
+        {"text/html;x=\"a,text/plain;q=0.2,\\\",b\",text/plain;q=0.7", 700, true},
+        {"text/html;x=\"text/plain", -1, false}, /* a string without an end */
+        {"text/plain;q=1", 1000, true},
+        {"text/plain;q=1.000", 1000, true},
+        {"text/plain;q=0.001", 1, true},
+        /* No weights: the range is left out. */
+        {"text/plain;q=", -1, false},
+        {"text/plain;q", -1, false},
+        {"text/plain;q=1.001", -1, false},
+        {"text/plain;q=2", -1, false},
+        {"text/plain;q=-1", -1, false},
+        {"text/plain;q=0.1234", -1, false},
+        {"text/plain;q=.5", -1, false},
+        {"text/plain;q=00", -1, false},
+        {"text/plain;q=1e0", -1, false},
+        {"text/plain;q=nan, */*;q=0.2", 200, false},
+        /* What Prometheus sends, with other names. */
+        {"text/plain;version=1.0.0,text/plain;version=0.0.1;q=0.75,text/x;q=0.5,*/*;q=0.1", 1000,
+         true},
+    };
+    struct df_buf many;
+    bool named;
+    (void)state;
+
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        int weight = df_field_weight(df_str_c(cases[i].accept), DF_STR("text/plain"),
+                                     DF_STR("1.0.0"), &named);
+        if (weight != cases[i].weight || named != cases[i].named)
+            fail_msg("%s: %d %d", cases[i].accept, weight, named);
+    }
+    assert_int_equal(df_field_weight(DF_STR_NULL, DF_STR("text/plain"), DF_STR("1.0.0"), &named),
+                     -1);
+
+    /* Only so many ranges are looked at. */
+    df_buf_init(&many, 1 << 16);
+    for (int past = 0; past < 2; past++) {
+        df_buf_reset(&many);
+        for (int i = 0; i < DF_FIELD_RANGES_MAX - 1 + past; i++)
+            df_buf_addz(&many, "a/b,");
+        df_buf_addz(&many, "text/plain");
+        assert_int_equal(
+            df_field_weight(df_buf_str(&many), DF_STR("text/plain"), DF_STR("1"), NULL),
+            past ? -1 : 1000);
+    }
+    df_buf_release(&many);
+}
+
 static void content_lengths_are_digits(void **state)
 {
     (void)state;
@@ -492,6 +569,7 @@ int main(void)
         cmocka_unit_test(the_path_is_decoded_and_loses_its_version),
         cmocka_unit_test(a_query_parameter_is_found_and_decoded),
         cmocka_unit_test(json_media_types_are_told_from_others),
+        cmocka_unit_test(accept_is_weighed),
         cmocka_unit_test(content_lengths_are_digits),
         cmocka_unit_test(correlation_ids_are_taken_only_if_harmless),
         cmocka_unit_test(names_and_values_with_strange_bytes_are_refused),
