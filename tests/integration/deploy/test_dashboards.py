@@ -206,6 +206,27 @@ def test_an_alert_leads_to_its_panel_and_its_runbook(rule):
     assert _metrics_of(rule["expr"]) & shown, f"{panel['title']} shows {shown}"
 
 
+def test_addresses_are_put_before_the_links_as_the_page_says(tmp_path):
+    page = (ROOT / "docs" / "dashboards.md").read_text(encoding="utf-8")
+    command, = re.findall(r"^ *(sed -e .*?)^ *```", page, re.M | re.S)
+    out = tmp_path / "alerts.yml"
+    subprocess.run(["bash", "-euc", command.replace("/etc/prometheus/dataflow/alerts.yml", str(out))], cwd=ROOT, check=True, timeout=60)
+    made = [rule["annotations"] for rule in yaml.safe_load(out.read_text(encoding="utf-8"))["groups"][0]["rules"]]
+    assert len(made) == len(ALERTS)
+    assert all(notes["dashboard"].startswith("https://grafana.example.org/d/dataflow-") for notes in made)
+    assert all(notes["runbook_url"].startswith("https://docs.example.org/dataflow/docs/runbooks/") for notes in made)
+
+
+def test_the_provisioning_belongs_together():
+    place = PLACE / "grafana" / "provisioning"
+    sources = yaml.safe_load((place / "datasources" / "dataflow.yaml").read_text(encoding="utf-8"))["datasources"]
+    metrics, traces = sources
+    assert [source["type"] for source in sources] == [t["query"] for t in templates(BOARDS["overview"], "datasource")]
+    assert metrics["jsonData"]["exemplarTraceIdDestinations"][0]["datasourceUid"] == traces["uid"]
+    provider, = yaml.safe_load((place / "dashboards" / "dataflow.yaml").read_text(encoding="utf-8"))["providers"]
+    assert f"cp deploy/grafana/*.json {provider['options']['path']}/" in (ROOT / "docs" / "dashboards.md").read_text(encoding="utf-8")
+
+
 # --- on a real Prometheus ----------------------------------------------------------------------------
 
 

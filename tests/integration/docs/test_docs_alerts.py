@@ -35,11 +35,14 @@ SPOILED = [("dataflow_tickets_given_up) > 0", "dataflow_tickets_given_up) > 5", 
 
 
 def test_the_tests_of_the_rules_can_fail(tmp_path):
-    for path in (RULES, RECORDS, TESTS):
+    for path in (RULES, RECORDS):
         text = path.read_text(encoding="utf-8")
         for old, new, _ in SPOILED:
             text = text.replace(old, new)
         (tmp_path / path.name).write_text(text, encoding="utf-8")
+    head, *cases = re.split(r"^(?=  - name:)", TESTS.read_text(encoding="utf-8"), flags=re.M)
+    concerned = [case for case in cases if any(name in case for _, _, name in SPOILED)]
+    (tmp_path / TESTS.name).write_text(head + "".join(concerned), encoding="utf-8")
     done = promtool("test", "rules", tmp_path / TESTS.name)
     assert done.returncode != 0
     assert set(re.findall(r"alertname: (\w+)", done.stdout + done.stderr)) == {name for _, _, name in SPOILED}
