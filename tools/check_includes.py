@@ -2,6 +2,7 @@
 """Checks which room under src/ includes which.
 
     base <- json, net, store, resilience, tabular, shards, locks, keys, files <- access, outbound, delivery <- privacy <- webhooks <- features <- app
+                                                                                         outbound <- ship
 
 A feature may include the rooms below it and no other feature, except webhooks, to which other features report events;
 only app may include all rooms. A file in a folder of a room may include the room's own files and those of its folder, the
@@ -30,6 +31,7 @@ MAY_KNOW["privacy"] = set(FOUNDATION) | set(SERVICES)
 MAY_KNOW.update({room: set(FOUNDATION) | set(SERVICES) | {"privacy"} for room in FEATURES})
 for teller in ("interface", "imports"):
     MAY_KNOW[teller].add("webhooks")
+MAY_KNOW["ship"] = {"base", "json", "net", "resilience", "outbound"}
 MAY_KNOW["backup"] = {"base", "store", "keys", "files"}
 MAY_KNOW["app"] = set(MAY_KNOW)
 

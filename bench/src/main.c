@@ -16,7 +16,7 @@ static int bench_serve(int argc, char **argv)
     if (df_cli_parse(&cmd, argc, argv, NULL, 0, &config) != 0 ||
         !df_cli_settings(&config, &settings))
         return DF_EXIT_USAGE;
-    return df_serve(&cmd, &settings, df_bench_routes, NULL);
+    return df_serve(&cmd, &settings, NULL, df_bench_routes, NULL);
 }
 
 static const struct {

@@ -26,6 +26,9 @@ struct df_app {
     struct df_waiting *waiting; /* answers until the server listens; NULL: no need */
     struct df_key_watch *key_watch;
     struct df_rekey *rekey;
+    struct df_buf *warnings;    /* of the settings, until they are logged; may be NULL */
+    struct df_shipper *shipper; /* NULL: the log goes to standard error only */
+    int64_t ship_until_ms;      /* the real clock, monotonic; when the end must have come */
     struct df_outbound outbound;
     struct df_instance *instance;
     struct df_shards *shards;     /* NULL: this process takes no work from the tables */
@@ -64,6 +67,8 @@ struct df_app {
     int64_t evaluated_ms;
 };
 
+/* part_ship.c */
+extern const struct df_part df_part_ship;
 /* part_access.c */
 extern const struct df_part df_part_store;
 extern const struct df_part df_part_instance;

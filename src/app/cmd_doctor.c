@@ -49,6 +49,7 @@ static const struct row checks[] = {
     {.subject = "brokers", .count = df_count_relays, .run = df_check_relay_broker},
     {.subject = "queue", .count = df_count_queues, .run = df_check_queue},
     {.subject = "destinations", .count = df_count_destinations, .run = df_check_destination},
+    {.subject = "log target", .count = df_count_ship, .run = df_check_ship},
     {.subject = "backup", .run = df_check_backup},
     {.subject = "restored",
      .run = df_check_restored,

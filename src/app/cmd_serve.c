@@ -10,7 +10,8 @@ static void reload_files(void *server)
 }
 
 int df_serve(const struct df_command *cmd, struct df_settings *take_settings,
-             const struct df_route *extra_routes, const char *demo_sandbox)
+             struct df_buf *take_warnings, const struct df_route *extra_routes,
+             const char *demo_sandbox)
 {
     struct df_demo *demo = NULL;
     struct df_server *server = NULL;
@@ -24,7 +25,8 @@ int df_serve(const struct df_command *cmd, struct df_settings *take_settings,
     df_log_adopt_stderr();
     if (demo_sandbox)
         code = df_demo_prepare(take_settings, demo_sandbox, &demo, &err);
-    struct df_server_options opt = {.settings = take_settings, .extra_routes = extra_routes};
+    struct df_server_options opt = {
+        .settings = take_settings, .extra_routes = extra_routes, .take_warnings = take_warnings};
     if (code == DF_OK)
         code = df_server_start(&opt, &server, &err);
     if (code == DF_OK && demo)
@@ -37,14 +39,11 @@ int df_serve(const struct df_command *cmd, struct df_settings *take_settings,
     }
     df_demo_stop(demo);
     df_server_stop(server);
+    if (take_warnings) /* of a server that did not come so far */
+        df_buf_release(take_warnings);
     df_settings_release(take_settings);
     df_log_return_stderr();
     return df_cli_result(cmd, code, &err);
-}
-
-static void log_warning(const char *line)
-{
-    df_log_warn("ConfigurationUnwise", "%s", line);
 }
 
 static int run_serve(int argc, char **argv)
@@ -69,10 +68,7 @@ static int run_serve(int argc, char **argv)
         df_buf_release(&warnings);
         return DF_EXIT_USAGE;
     }
-    df_log_init((enum df_log_level)settings.log.level, (enum df_log_format)settings.log.format,
-                df_clock_real());
-    df_cli_each_line(&warnings, log_warning);
-    return df_serve(&df_cmd_serve, &settings, NULL, demo_wanted ? sandbox_listen : NULL);
+    return df_serve(&df_cmd_serve, &settings, &warnings, NULL, demo_wanted ? sandbox_listen : NULL);
 }
 
 const struct df_command df_cmd_serve = {

@@ -48,6 +48,7 @@ void df_check_destination(struct df_check *c);
 void df_check_relay_source(struct df_check *c);
 void df_check_relay_broker(struct df_check *c);
 void df_check_queue(struct df_check *c);
+void df_check_ship(struct df_check *c);
 /* How many of each the settings have. */
 size_t df_count_certificates(const struct df_settings *s);
 size_t df_count_storages(const struct df_settings *s);
@@ -55,5 +56,6 @@ size_t df_count_redis(const struct df_settings *s);
 size_t df_count_destinations(const struct df_settings *s);
 size_t df_count_relays(const struct df_settings *s);
 size_t df_count_queues(const struct df_settings *s);
+size_t df_count_ship(const struct df_settings *s);
 
 #endif

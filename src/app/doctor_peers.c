@@ -8,6 +8,7 @@
 #include "net/url.h"
 #include "relay/probe.h"
 #include "relay/relay.h"
+#include "ship/target.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -288,4 +289,32 @@ void df_check_destination(struct df_check *c)
                      "check the URL, the name's address, firewalls and, for https, the peer's "
                      "certificate",
                      "%s: %s", name, err.detail);
+}
+
+/* --- where the log is sent --- */
+
+size_t df_count_ship(const struct df_settings *s)
+{
+    return s->ship.url ? 1 : 0;
+}
+
+void df_check_ship(struct df_check *c)
+{
+    struct df_ship_target *t = NULL;
+    struct df_err err = DF_ERR_INIT;
+    char name[DF_DESTINATION_SIZE];
+    int64_t took_ms = 0;
+
+    if (df_ship_target_new(&df_check_settings(c)->ship, &t, &err) != DF_OK)
+        return; /* the check of the configuration has said it */
+    (void)df_destination_of(t->url, name);
+    if (df_net_probe(t->url, PROBE_MS, &took_ms, &err) == DF_OK)
+        df_check_say(c, DF_HEALTH_OK, "log.ship", NULL, "%s takes connections, in %" PRId64 " ms",
+                     name, took_ms);
+    else
+        df_check_say(c, DF_HEALTH_PROBLEM, "log.ship",
+                     "check the URL, the name's address, firewalls and, with lokis, elastics or "
+                     "otlps, the peer's certificate; lines wait in the spool meanwhile",
+                     "%s: %s", name, err.detail);
+    df_ship_target_free(t);
 }

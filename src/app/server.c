@@ -42,6 +42,7 @@ struct df_server {
 /* Each part may use those before it; parts.h tells how they end. */
 /* clang-format off */
 static const struct df_part *const server_parts[] = {
+    &df_part_ship,     /* sends the lines of all others, from their first to their last */
     &df_part_outbound, /* stopped after all its callers, and freed last */
     &df_part_store,    /* its threads end last */
     &df_part_keys,
@@ -232,6 +233,7 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
 {
     struct df_server *s = df_calloc(1, sizeof *s);
     s->app.settings = opt->settings;
+    s->app.warnings = opt->take_warnings;
     s->app.access.clock = df_clock_real();
     s->temp_dir = opt->settings->data_dir;
     s->parts.table = server_parts;

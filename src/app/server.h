@@ -13,6 +13,8 @@ struct df_server;
 struct df_server_options {
     const struct df_settings *settings;
     const struct df_route *extra_routes; /* may be NULL */
+    struct df_buf *take_warnings;        /* of the settings, a line each; NULL: none. They are
+                                            logged as soon as the log is shipped. */
 };
 
 /*
@@ -33,11 +35,13 @@ void df_server_stop(struct df_server *s);
 
 /*
  * The whole of `serve`: starts, waits for a signal, drains. cmd is named in messages. demo_sandbox:
- * the sandbox's address for a demo; NULL: no demo. Returns the exit status.
+ * the sandbox's address for a demo; NULL: no demo. take_warnings as in df_server_options. Returns
+ * the exit status.
  */
 struct df_command;
 int df_serve(const struct df_command *cmd, struct df_settings *take_settings,
-             const struct df_route *extra_routes, const char *demo_sandbox);
+             struct df_buf *take_warnings, const struct df_route *extra_routes,
+             const char *demo_sandbox);
 
 /* Writes "METHOD /path" lines, for the test of the documentation. */
 void df_server_print_routes(struct df_buf *out);

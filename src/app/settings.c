@@ -59,6 +59,7 @@ static const struct df_config_section sections[] = {
     {"admin", df_admin_keys, AT(auth)},
     {"auth", df_auth_keys, AT(auth)},
     {"log", log_keys, 0},
+    {"log", df_ship_keys, AT(ship)},
     {"gateway", df_gateway_keys, AT(interface)},
     {"delivery", df_delivery_keys, AT(delivery)},
     {"delivery", df_private_target_keys, AT(webhooks)},
@@ -182,6 +183,7 @@ static bool check_together(const struct df_settings *s, struct df_buf *complaint
     check_backup(s, complaints);
     df_keys_check_settings(&s->keys, complaints);
     df_alerts_check_settings(&s->alerts, complaints);
+    df_ship_check_settings(&s->ship, complaints);
     df_sensitive_check_settings(&s->sensitive, complaints);
     for (size_t i = 0; i < s->relay_count; i++)
         df_relay_check_settings(&s->relays[i], complaints);

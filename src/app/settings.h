@@ -22,6 +22,7 @@
 #include "relay/settings.h"
 #include "resilience/settings.h"
 #include "retention/settings.h"
+#include "ship/settings.h"
 #include "store/settings.h"
 #include "webhooks/settings.h"
 
@@ -42,6 +43,7 @@ struct df_settings {
         int level;  /* enum df_log_level */
         int format; /* enum df_log_format */
     } log;
+    struct df_ship_settings ship;
     struct df_http_settings http;
     struct df_security_settings security;
     struct df_store_settings store;

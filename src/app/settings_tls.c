@@ -72,6 +72,7 @@ void df_settings_check_tls(const struct df_settings *s, struct df_buf *complaint
         check_url("base_url of integration.", s->integrations[i].name, s->integrations[i].base_url,
                   complaints);
     df_locks_check_tls(&s->locks, complaints);
+    df_ship_check_tls(&s->ship, complaints);
     check_database("database.url", "", s->store.url, complaints);
     for (size_t i = 0; i < s->relay_count; i++)
         check_relay(&s->relays[i], s->store.url, complaints);

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -310,6 +311,31 @@ static void put_out(const struct line *l)
         torn = true;
 }
 
+/* --- the second reader ------------------------------------------------------------------------ */
+
+static _Atomic(df_log_tee_fn *) tee;
+static void *_Atomic tee_arg;
+static _Atomic unsigned tee_calls; /* under way: who ends the tee waits for them */
+
+void df_log_tee(df_log_tee_fn *fn, void *arg)
+{
+    tee = NULL;
+    while (tee_calls > 0)
+        (void)sched_yield();
+    tee_arg = arg;
+    tee = fn;
+}
+
+/* The count goes up before the function is read, so that it is not missed by who ends it. */
+static void hand_to_tee(enum df_log_level level, int64_t wall_ms, const struct line *l)
+{
+    tee_calls++;
+    df_log_tee_fn *fn = tee;
+    if (fn)
+        fn(tee_arg, level, wall_ms, df_str_n(l->text, l->len - 1));
+    tee_calls--;
+}
+
 void df_log_write(enum df_log_level level, const char *event, const struct df_log_field *fields,
                   size_t field_count, const char *fmt, ...)
 {
@@ -330,18 +356,28 @@ void df_log_write(enum df_log_level level, const char *event, const struct df_lo
 
     char time[DF_TIME_LEN + 1];
     const struct df_clock *clock = log_clock;
-    df_time_format(df_wall_ms(clock ? clock : df_clock_real()), time);
+    int64_t wall_ms = df_wall_ms(clock ? clock : df_clock_real());
+    df_time_format(wall_ms, time);
 
     struct line l;
     l.len = 0;
     l.full = false;
     struct fields own = {fields, field_count};
-    if (line_format == DF_LOG_TEXT)
+    bool is_text = line_format == DF_LOG_TEXT;
+    if (is_text)
         text_line(&l, time, level, event, df_str_n(message, len), own);
     else
         json_line(&l, time, level, event, df_str_n(message, len), own);
 
     put_out(&l);
+    bool teed = tee;
+    if (teed && is_text) {
+        l.len = 0;
+        l.full = false;
+        json_line(&l, time, level, event, df_str_n(message, len), own);
+    }
+    if (teed)
+        hand_to_tee(level, wall_ms, &l);
     errno = saved_errno;
 }
 

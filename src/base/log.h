@@ -63,6 +63,15 @@ void df_log_write(enum df_log_level level, const char *event, const struct df_lo
 #define df_log_error(event, ...) df_log_write(DF_LOG_ERROR, event, NULL, 0, __VA_ARGS__)
 
 /*
+ * Hands a copy of every line that is written, in its JSON form and without the line break, to `fn`,
+ * whatever form standard error has. `fn` is called on the thread that logs, perhaps under its
+ * locks: it may not block, nor log. There is one at a time; fn NULL ends it: when the function
+ * returns, `fn` does not run and will not run again. Not to be called from `fn`.
+ */
+typedef void df_log_tee_fn(void *arg, enum df_log_level level, int64_t wall_ms, struct df_str line);
+void df_log_tee(df_log_tee_fn *fn, void *arg);
+
+/*
  * From now on, text that libraries print to `stderr` is logged as LibraryMessage; text written to
  * the descriptor (by a sanitizer, or by glibc about a broken heap) stays as it is. Call it while
  * there is only one thread. df_log_return_stderr undoes it.

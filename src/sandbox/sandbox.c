@@ -202,6 +202,20 @@ static void serve_gateway(struct df_req *req)
     serve_peer(req, df_sb_gateway);
 }
 
+/* Takes lines of the log and looks at none. */
+static void take_push(struct df_sandbox *s, struct df_req *req, struct df_sb_reply *reply)
+{
+    (void)s;
+    (void)req;
+    reply->status = 204;
+    reply->fixed = DF_STR("");
+}
+
+static void serve_loki(struct df_req *req)
+{
+    serve_peer(req, take_push);
+}
+
 static void serve_webhook(struct df_req *req)
 {
     serve_peer(req, df_sb_webhook);
@@ -226,6 +240,7 @@ static void answer_front_page(struct df_req *req)
         "  POST /webhooks/...          receives webhooks, verifies signatures where a secret is "
         "known\n"
         "  ANY  /payments/...          a payment gateway: POST /payments/charges\n"
+        "  POST /loki/api/v1/push      takes what log.ship = loki://<this> sends\n"
         "\n"
         "  GET|POST|DELETE /_faults    make calls fail, late or lost\n"
         "  GET|PUT         /_config    answer at once or by acks, delays, secrets, the server's "
@@ -255,6 +270,10 @@ static const struct df_route routes[] = {
      .pattern = "/webhooks/{rest...}",
      .body = DF_BODY_ANY,
      .handle = serve_webhook},
+    {.method = "POST",
+     .pattern = "/loki/api/v1/push",
+     .body = DF_BODY_ANY,
+     .handle = serve_loki},
     {.method = "GET", .pattern = "/payments/{rest...}", .handle = serve_payment},
     {.method = "POST",
      .pattern = "/payments/{rest...}",

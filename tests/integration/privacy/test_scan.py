@@ -49,7 +49,7 @@ MASKED = ["ImportItem.PayloadJson", "ImportItem.ErrorMessage", "ImportChunk.AckJ
 KEPT_BY_DEFAULT = {"tickets", "acks", "counterparties", "integrations"}
 
 OMNIFLOW_KEY, GATEWAY_KEY, PAY_KEY = "omniflow-key-of-the-scan-0815", "gateway-key-of-the-scan-0815", "pay-key-of-the-scan-0815"
-MARIA_KEY, TEAMS_KEY = "named-admin-key-of-the-scan-0815", "teams-signature-of-the-scan"
+MARIA_KEY, TEAMS_KEY, LOKI_KEY = "named-admin-key-of-the-scan-0815", "teams-signature-of-the-scan", "loki-password-of-the-scan-0815"
 
 
 # --- what is looked for --------------------------------------------------------------------------------
@@ -291,7 +291,8 @@ def settings(world):
         "relay.people": {"dispatcher": "http", "target": f"{url}/relay"},
         "admin.maria": {"key": MARIA_KEY, "role": "admin"},
         "retention": dict.fromkeys(KINDS, "30"),
-        "log": {"level": "debug"},
+        # Nobody listens there: every line stays in the spool.
+        "log": {"level": "debug", "ship": f"loki://spool:{LOKI_KEY}@127.0.0.1:1"},
     }
 
 
@@ -303,7 +304,8 @@ class Run:
         self.server, self.world, self.clock = server, world, clock
         self.client = world.acker = server.new_client("Cliente")
         self.admin = server.admin(key=MARIA_KEY)
-        self.secrets = {ADMIN_KEY, MASTER_KEY, pg.PASSWORD, OMNIFLOW_KEY, GATEWAY_KEY, PAY_KEY, MARIA_KEY, TEAMS_KEY, self.client.secret}
+        self.secrets = {ADMIN_KEY, MASTER_KEY, pg.PASSWORD, OMNIFLOW_KEY, GATEWAY_KEY, PAY_KEY, MARIA_KEY, TEAMS_KEY, LOKI_KEY,
+                        self.client.secret}
         server.secrets |= self.secrets
 
     def one(self, sql):
@@ -483,6 +485,8 @@ class Run:
     def check_outside(self):
         """Log, figures, audit and files: nobody, at any time."""
         places = dict(written_files(self.server))
+        spooled = b"".join(data for name, data in places.items() if "/spool/logs/" in name)
+        assert b"RequestServed" in spooled, "the lines that wait to be shipped were looked at"
         places |= {f"the name {name}": name.encode() for name in list(places)}
         places["/metrics"] = self.admin.get("/metrics").body
         places["/admin/audit"] = self.admin.get("/admin/audit?pageSize=200").body

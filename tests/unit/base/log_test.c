@@ -519,9 +519,97 @@ static void long_lines_of_threads_do_not_mix_in_a_pipe(void **state)
     (void)close(before);
 }
 
+/* --- the second reader --- */
+
+static char teed[8192];
+static int teed_count, teed_level;
+static int64_t teed_ms;
+
+static void keep_line(void *arg, enum df_log_level level, int64_t wall_ms, struct df_str line)
+{
+    assert_ptr_equal(arg, teed);
+    assert_true(line.len < sizeof(teed));
+    memcpy(teed, line.ptr, line.len);
+    teed[line.len] = '\0';
+    teed_level = (int)level;
+    teed_ms = wall_ms;
+    teed_count++;
+}
+
+static void a_second_reader_gets_json_whatever_standard_error_has(void **state)
+{
+    (void)state;
+    struct df_log_field fields[] = {DF_F("phone", DF_STR("+5551987654321")), DF_FI("n", 3)};
+    const char *want = HEAD "\"warn\",\"event\":\"Told\",\"message\":\"a \\\"b\\\"\",\"phone\":";
+    for (int format = DF_LOG_JSON; format <= DF_LOG_TEXT; format++) {
+        df_log_init(DF_LOG_INFO, (enum df_log_format)format, &fake.base);
+        teed_count = 0;
+        df_log_tee(keep_line, teed);
+        capture();
+        df_log_write(DF_LOG_WARN, "Told", fields, 2, "a \"b\"");
+        df_log_debug("Silent", "below the level");
+        char *written = captured_lines();
+        df_log_tee(NULL, NULL);
+        assert_int_equal(teed_count, 1);
+        assert_int_equal(teed_level, DF_LOG_WARN);
+        assert_true(teed_ms == INT64_C(1794712565123));
+        assert_memory_equal(teed, want, strlen(want));
+        assert_null(strstr(teed, "7654321"));
+        assert_true(is_json_line(df_str_c(teed)));
+        if (format == DF_LOG_JSON) { /* the very line, without its end */
+            assert_memory_equal(written, teed, strlen(teed));
+            assert_string_equal(written + strlen(teed), "\n");
+        }
+        capture();
+        df_log_info("Over", "nobody listens");
+        (void)captured_lines();
+        assert_int_equal(teed_count, 1);
+    }
+}
+
+static _Atomic bool ended, late;
+
+static void use_after_end(void *arg, enum df_log_level level, int64_t wall_ms, struct df_str line)
+{
+    (void)arg;
+    (void)level;
+    (void)wall_ms;
+    (void)line;
+    if (ended)
+        late = true;
+}
+
+static void *log_much(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 2000; i++)
+        df_log_info("Much", "line %d", i);
+    return NULL;
+}
+
+/* Whoever ends the reader may free what it used. */
+static void a_reader_that_was_ended_is_not_called_again(void **state)
+{
+    (void)state;
+    pthread_t threads[4];
+    capture();
+    ended = false;
+    df_log_tee(use_after_end, NULL);
+    for (size_t i = 0; i < LEN(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, log_much, NULL), 0);
+    df_log_tee(NULL, NULL);
+    ended = true;
+    for (size_t i = 0; i < LEN(threads); i++)
+        pthread_join(threads[i], NULL);
+    (void)captured_lines();
+    assert_false(late);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_second_reader_gets_json_whatever_standard_error_has, use_json),
+        cmocka_unit_test_setup(a_reader_that_was_ended_is_not_called_again, use_json),
         cmocka_unit_test_setup(a_line_is_an_object_with_its_members_in_order, use_json),
         cmocka_unit_test_setup(numbers_are_whole_where_they_can_be, use_json),
         cmocka_unit_test_setup(people_are_masked, use_json),
