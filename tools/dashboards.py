@@ -332,8 +332,20 @@ def runtime():
         graph("Questions of people", "What is stored about a person, by kind of question.", "ops",
               (or_zero(per_second("dataflow_subject_lookups_total", "kind")), "{{kind}}")),
     ]
-    return dashboard("dataflow-runtime", "DataFlow / Database and process", "The machine room: database, process, connections, backup, retention, keys.",
-                     [("Database", database), ("Process", process), ("Serving", serving), ("Keeping", keeping)])
+    log = [
+        graph("Lines of the log", "With log.ship: lines that were shipped, and those that were dropped and why.", "ops",
+              (or_zero(per_second("dataflow_log_lines_total", "outcome")), "{{outcome}}")),
+        graph("Spool of the log", "Its size on the disk.", "bytes", (or_zero(total("dataflow_log_spool_bytes", "instance")), "{{instance}}")),
+        graph("Lines in the spool", "Not shipped yet.", "short", (or_zero(total("dataflow_log_spool_lines", "instance")), "{{instance}}")),
+        graph("Oldest line in the spool", "Its age: how long the target has been away.", "s",
+              (or_zero(most("dataflow_log_spool_oldest_seconds", "instance")), "{{instance}}")),
+        graph("Failed calls to the log's target", "They are made again.", "ops",
+              (or_zero(per_second("dataflow_log_ship_failures_total", "instance")), "{{instance}}")),
+        graph("Since the last lines were taken", "By the target of log.ship.", "s",
+              (f"time() - (max by (instance) ({select('dataflow_log_ship_last_success_timestamp_seconds')}) > 0) or on() vector(0)", "{{instance}}")),
+    ]
+    return dashboard("dataflow-runtime", "DataFlow / Database and process", "The machine room: database, process, connections, backup, retention, keys, the log's spool.",
+                     [("Database", database), ("Process", process), ("Serving", serving), ("Keeping", keeping), ("Log", log)])
 
 
 DASHBOARDS = {"overview": overview, "client": client, "deliveries": deliveries, "imports": imports, "runtime": runtime}

@@ -1,4 +1,5 @@
-"""deploy/kibana: the saved objects are whole, and what they ask for is in the log of a server under traffic."""
+"""deploy/kibana: the saved objects are whole, and what they ask for is in the log that a server under traffic ships to
+Elasticsearch."""
 
 import json
 import re
@@ -10,9 +11,6 @@ from traffic import Traffic
 
 OBJECTS = [json.loads(line) for line in kibana.PLACE.read_text(encoding="utf-8").splitlines()]
 BY_ID = {(entry["type"], entry["id"]): entry for entry in OBJECTS}
-# Of the Elastic Common Schema, as src/ship/elastic.c writes them: {name in the log: field}.
-ECS = {"time": "@timestamp", "level": "log.level", "event": "event.action", "message": "message", "traceId": "trace.id",
-       "spanId": "span.id", "ip": "client.ip"}
 
 pytestmark = pytest.mark.tools
 
@@ -78,12 +76,10 @@ def test_the_data_view_is_the_index_of_the_documentation():
 # --- on a real log -----------------------------------------------------------------------------------
 
 
-def as_document(line):
-    """A line of the log as src/ship/elastic.c sends it."""
-    made = {"service.name": "dataflow"}
-    for name, value in line.items():
-        made[ECS.get(name) or ("labels." if isinstance(value, str) else "dataflow.") + name] = value
-    return made
+def as_fields(document):
+    """As Elasticsearch names the fields of what it was sent."""
+    return {name: value for name, value in document.items() if not isinstance(value, dict)} | {
+        f"{group}.{name}": value for group in ("labels", "dataflow") for name, value in document.get(group, {}).items()}
 
 
 def matches(query, document):
@@ -143,8 +139,8 @@ def documents(tmp_path_factory):
         wait_for(lambda: admin.get("/admin/outbox/functional-ack?status=Error").json["total"] > 0, "one that was given up")
         assert admin.post("/admin/outbox/functional-ack/retry").status == 200
         for event in ("DeliveryGivenUp", "WebhookFailed", "OutboxEventFailed", "OutboxRetriedAll"):
-            wait_for(lambda event=event: traffic.server.log(event), event)
-        yield [as_document(line) for line in traffic.server.log()]
+            wait_for(lambda event=event: any(text[2] == event for text in traffic.log_target.texts()), event)
+        yield [as_fields(document) for document in list(traffic.log_target.documents.values())]
 
 
 def queries(entry):
