@@ -21,11 +21,19 @@ CLIENT = 'client_id=~"$client"'
 CLIENT_OLD = 'clientId=~"$client"'  # as the sources spell it in two metrics
 CHANNEL = 'channel=~"$channel"'
 RELAY = 'relay=~"$relay"'
-SERVED = '{ resource.service.name = "dataflow" && kind = server }'
-SENT = '{ resource.service.name = "dataflow" && kind = client }'
-PRODUCED = '{ resource.service.name = "dataflow" && kind = producer }'
 BREAKER = {0: ("closed", GREEN), 1: ("open", RED), 2: ("half open", YELLOW)}
 UP = {0: ("away", RED), 1: ("up", GREEN)}
+
+
+def spans(kind, attribute=None, label=None):
+    """TraceQL: spans of a kind, and of the series that was clicked, where its label is an attribute of spans."""
+    series = f' && span.{attribute} = "${{__field.labels.{label}}}"' if attribute else ""
+    return f'{{ resource.service.name = "dataflow" && kind = {kind}{series} }}'
+
+
+SERVED, SENT = spans("server"), spans("client")
+OF_ROUTE = spans("server", "http.route", "route")
+OF_CHANNEL = spans("client", "dataflow.channel", "channel")
 
 
 def share(part, whole):
@@ -70,11 +78,11 @@ def overview():
               (f'sum by (class) (label_replace(rate({select(requests)}[$__rate_interval]), "class", "${{1}}xx", "status", "(.).."))',
                "{{class}}"), stacked=True, traces=SERVED),
         graph("Requests by route", "The ten routes with the most requests.", "reqps",
-              (f"topk(10, {per_second(requests, 'route')})", "{{route}}"), traces=SERVED),
+              (f"topk(10, {per_second(requests, 'route')})", "{{route}}"), traces=OF_ROUTE),
         latency("Time to answer", "From the first byte of a request to the last of its answer; a commit is part of it.",
                 "dataflow_http_request_seconds", traces=SERVED),
         graph("Errors by route", "Requests that were answered 5xx, by route.", "reqps",
-              (or_zero(per_second(requests, "route", 'status=~"5.."')), "{{route}}"), traces=SERVED),
+              (or_zero(per_second(requests, "route", 'status=~"5.."')), "{{route}}"), traces=OF_ROUTE),
         graph("Refused by route", "Requests that were answered 4xx, by route and status.", "reqps",
               (or_zero(per_second(requests, "route, status", 'status=~"4.."')), "{{status}} {{route}}")),
         graph("Refused before a handler", "Requests that no handler saw: framing, size, method, memory, no such path.", "reqps",
@@ -123,7 +131,8 @@ def client():
              bad=30),
     ]
     throughput = [
-        graph("Requests", "Authenticated requests.", "reqps", (per_second(requests, "client_id", CLIENT), "{{client_id}}"), traces=SERVED),
+        graph("Requests", "Authenticated requests.", "reqps", (per_second(requests, "client_id", CLIENT), "{{client_id}}"),
+              traces=spans("server", "dataflow.client.id", "client_id")),
         graph("Refused for their rate", "Requests that were refused because the client is over its requestsPerMinute.", "reqps",
               (or_zero(per_second("dataflow_rate_limited_total", "client_id", CLIENT)), "{{client_id}}")),
         graph("Uploads", "By outcome: accepted, replayed (the same key again), rejected, failed (the server's fault), abandoned by their sender.",
@@ -147,7 +156,7 @@ def client():
     ]
     times = [
         latency("Time to ack by client", "From sending a chunk to its ack; an answer 200 is the ack itself. The last sending counts.",
-                "dataflow_ack_seconds", "client_id", CLIENT, traces=SENT, width=12),
+                "dataflow_ack_seconds", "client_id", CLIENT, traces=spans("client", "dataflow.client.id", "client_id"), width=12),
         latency("Time of a batch", "From the claim of a batch to its end.", "dataflow_batch_duration_seconds", "clientId", CLIENT_OLD, width=12),
     ]
     return dashboard("dataflow-client", "DataFlow / Client", "One client or several: how much they send, how much of it succeeds, how long it takes.",
@@ -166,7 +175,7 @@ def deliveries():
         graph("Time of an attempt", "From the engine's hand to the answer, waiting for a connection included.", "s",
               (quantile(0.5, "dataflow_delivery_duration_seconds", "channel", CHANNEL), "p50 {{channel}}"),
               (quantile(0.95, "dataflow_delivery_duration_seconds", "channel", CHANNEL), "p95 {{channel}}"), width=12,
-              traces=SENT),
+              traces=OF_CHANNEL),
         graph("Waiting", "Rows that will be sent by themselves.", "short", (most("dataflow_delivery_waiting", "channel", CHANNEL), "{{channel}}")),
         graph("Oldest", "Age of the oldest row that waits, retries included.", "s",
               (most("dataflow_delivery_oldest_seconds", "channel", CHANNEL), "{{channel}}")),
@@ -199,7 +208,7 @@ def deliveries():
         graph("Attempts of relays", "By outcome: processed, retry, held (waits for its destination), failed (waits for a person), deferred.", "ops",
               (per_second(events, "relay, outcome", RELAY), "{{relay}} {{outcome}}"), width=12),
         latency("Time of an event", "From handing an event to the dispatcher until it was confirmed or failed.",
-                "dataflow_relay_duration_seconds", "relay", RELAY, width=12, traces=PRODUCED),
+                "dataflow_relay_duration_seconds", "relay", RELAY, width=12, traces=spans("producer", "messaging.destination.name", "relay")),
         graph("Events that wait", "In the source's table.", "short", (most("dataflow_relay_waiting", "relay", RELAY), "{{relay}}")),
         graph("Oldest event", "Age of the oldest event that waits.", "s", (most("dataflow_relay_oldest_seconds", "relay", RELAY), "{{relay}}")),
         graph("Events given up", "Events that were given up and wait for a person.", "short", (most("dataflow_relay_given_up", "relay", RELAY), "{{relay}}")),

@@ -182,6 +182,8 @@ def test_every_link_of_a_dashboard_leads_somewhere():
                 pane, = json.loads(urllib.parse.parse_qs(url.query)["panes"][0]).values()
                 assert pane["datasource"] == "${tempo_datasource}" and pane["queries"][0]["query"].startswith("{ resource.service.name")
                 assert "tempo_datasource" in {t["name"] for t in templates(board, "datasource")}
+                labels = set(re.findall(r"\$\{__field\.labels\.(\w+)\}", pane["queries"][0]["query"]))
+                assert all(labels <= set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) for target in panel["targets"])
 
 
 def _anchors(path):
