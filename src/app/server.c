@@ -238,6 +238,7 @@ enum df_code df_server_start(const struct df_server_options *opt, struct df_serv
     s->temp_dir = opt->settings->data_dir;
     s->parts.table = server_parts;
     df_metric_register_process(DF_VERSION);
+    df_metric_use_clock(s->app.access.clock);
     df_system_started(df_mono_ms(s->app.access.clock));
 
     enum df_code code = df_parts_start(&s->parts, &s->app, opt->settings->roles, err);

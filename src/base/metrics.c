@@ -248,12 +248,16 @@ static size_t bucket_of(const struct df_metric_family *f, double v)
     return i;
 }
 
+static void count_hit(struct df_metric *m, size_t bucket, double v)
+{
+    atomic_fetch_add_explicit(&m->hits[bucket], 1, memory_order_relaxed);
+    add_bits(&m->bits, v);
+}
+
 void df_metric_observe(struct df_metric *m, double v)
 {
-    if (isnan(v))
-        return;
-    atomic_fetch_add_explicit(&m->hits[bucket_of(m->family, v)], 1, memory_order_relaxed);
-    add_bits(&m->bits, v);
+    if (!isnan(v))
+        count_hit(m, bucket_of(m->family, v), v);
 }
 
 uint64_t metric_hits(const struct df_metric *m, size_t bucket)
@@ -370,9 +374,11 @@ void df_metric_add_traced(struct df_metric *m, double v, const struct df_trace *
 
 void df_metric_observe_traced(struct df_metric *m, double v, const struct df_trace *trace)
 {
-    df_metric_observe(m, v);
-    if (!isnan(v))
-        keep_exemplar(m, bucket_of(m->family, v), v, trace);
+    if (isnan(v))
+        return;
+    size_t bucket = bucket_of(m->family, v);
+    count_hit(m, bucket, v);
+    keep_exemplar(m, bucket, v, trace);
 }
 
 bool metric_exemplar(const struct df_metric *m, size_t slot, struct metric_exemplar *ret)

@@ -83,7 +83,7 @@ double df_metric_value(const struct df_metric *m);     /* COUNTER, GAUGE; HISTOG
 /* As above, with an exemplar if the trace is sampled; NULL: no trace is in force. */
 void df_metric_add_traced(struct df_metric *m, double v, const struct df_trace *trace);
 void df_metric_observe_traced(struct df_metric *m, double v, const struct df_trace *trace);
-/* The clock of exemplars, for tests. */
+/* The clock of exemplars; NULL: the real one. It must live as long as the process. */
 void df_metric_use_clock(const struct df_clock *clock);
 
 /*

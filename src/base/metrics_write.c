@@ -214,7 +214,7 @@ static void write_cell(struct df_buf *out, struct df_str text)
 
 void df_metrics_write_docs(struct df_buf *out)
 {
-    for (struct df_metric_family *const *f = __start_df_metrics; f < __stop_df_metrics; f++)
+    for (struct df_metric_family *const *f = __start_df_metrics; f != __stop_df_metrics; f++)
         df_metric_register(*f);
 
     df_buf_addz(out, "| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n");
