@@ -274,6 +274,8 @@ static void fill_call(struct df_shipper *s)
         .done = call_done,
         .arg = s,
     };
+    /* No span: the log is sent until the end, when nobody takes spans any more. */
+    df_trace_set_sampled(&out->trace, false);
     df_headers_add(&out->headers, DF_STR("Content-Type"), df_str_c(t->protocol->media_type));
     df_headers_add(&out->headers, DF_STR("Content-Encoding"), DF_STR("gzip"));
     if (t->authorized)
@@ -513,6 +515,7 @@ static enum df_code open_client(struct df_shipper *s, struct df_err *err)
                                                   .user_agent = "DataFlow/" DF_VERSION,
                                                   .clock = s->clock};
 
+    s->outbound.clock = s->clock;
     return df_http_client_new(&client, &s->outbound.client, err);
 }
 

@@ -12,9 +12,9 @@ BUILD = Path(BIN).resolve().parent.name
 pytestmark = [pytest.mark.tools, pytest.mark.skipif(BUILD != "release", reason=f"a {BUILD} build is larger")]
 
 
-def test_the_stripped_program_is_under_2_mib(tmp_path):
+def test_the_stripped_program_is_under_2_5_mib(tmp_path):
     subprocess.run(["strip", "-o", tmp_path / "stripped", BIN], check=True)
-    assert (tmp_path / "stripped").stat().st_size < 2 * MIB
+    assert (tmp_path / "stripped").stat().st_size < 2.5 * MIB
 
 
 def test_an_idle_server_is_under_20_mib(make_sqlite_server):
