@@ -353,8 +353,19 @@ def runtime():
         graph("Since the last lines were taken", "By the target of log.ship.", "s",
               (f"time() - (max by (instance) ({select('dataflow_log_ship_last_success_timestamp_seconds')}) > 0) or on() vector(0)", "{{instance}}")),
     ]
-    return dashboard("dataflow-runtime", "DataFlow / Database and process", "The machine room: database, process, connections, backup, retention, keys, the log's spool.",
-                     [("Database", database), ("Process", process), ("Serving", serving), ("Keeping", keeping), ("Log", log)])
+    traces = [
+        graph("Spans exported", "With otel.endpoint: spans that the collector took.", "ops",
+              (or_zero(per_second("dataflow_spans_exported_total", "instance")), "{{instance}}")),
+        graph("Spans dropped", "Recorded spans that were not exported, by reason.", "ops",
+              (or_zero(per_second("dataflow_spans_dropped_total", "reason")), "{{reason}}")),
+        graph("Calls to the collector", "By outcome: ok, retry, refused.", "ops",
+              (or_zero(per_second("dataflow_span_exports_total", "outcome")), "{{outcome}}")),
+        graph("Spans that wait", "To be exported; otel.queue is the most.", "short",
+              (or_zero(total("dataflow_spans_waiting", "instance")), "{{instance}}")),
+    ]
+    return dashboard("dataflow-runtime", "DataFlow / Database and process", "The machine room: database, process, connections, backup, retention, keys, the ways of log and traces.",
+                     [("Database", database), ("Process", process), ("Serving", serving), ("Keeping", keeping), ("Log", log),
+                      ("Traces", traces)])
 
 
 DASHBOARDS = {"overview": overview, "client": client, "deliveries": deliveries, "imports": imports, "runtime": runtime}

@@ -399,6 +399,21 @@ def test_exemplars_lead_to_traces(prometheus, metrics):
     wait_for(lambda: traces() & prometheus.traffic.traces, "an exemplar of a request with a trace")
 
 
+def test_links_ask_for_attributes_that_spans_have(prometheus):
+    """By kind: 2 is a server's span, 3 a client's, 4 a producer's."""
+    kinds = {"server": 2, "client": 3, "producer": 4}
+    asked = {match for board in BOARDS.values() for text in re.findall(r"panes=([^\"]*)", json.dumps(board))
+             for match in re.findall(r'kind = (\w+)(?: && span\.([\w.]+) =)?', urllib.parse.unquote(text))}
+    assert len(asked) > 5
+
+    def missing():
+        spans = list(prometheus.traffic.collector.spans)
+        return {(kind, name) for kind, name in asked if not any(
+            span["kind"] == kinds[kind] and (not name or name in span["attributes"]) for span in spans)}
+
+    wait_for(lambda: not missing(), "spans of each kind with their attributes")
+
+
 # What stands on these servers, and what does not.
 FIRES = {"DataFlowAlertFiring", "DataFlowDeliveryGivenUp", "DataFlowTicketsGivenUp", "DataFlowRelayGivenUp", "DataFlowWebhookFailing"}
 

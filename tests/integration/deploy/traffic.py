@@ -11,6 +11,7 @@ from test_imports_receive import execute, policy, taken, upload
 from test_interface_tickets import flat
 from test_sandbox import Sandbox
 
+from collector import Collector
 from log_targets import Elastic
 
 TRACE = "00-{}-00f067aa0ba902b7-01"
@@ -25,18 +26,22 @@ def leads(count, bad=0):
 
 
 def lame_server(backend, directory, nowhere):
-    """One whose OmniFlow and target of the log are away and whose backup cannot be written, with left-overs of an upload."""
+    """One whose OmniFlow, target of the log and collector are away and whose backup cannot be written, with left-overs of an upload."""
     (directory / "file").touch()
     server = Server(backend, directory, config={
         "omniflow": {"url": nowhere, "api_key": "key-of-omniflow", "max_retries": 0, "max_outage_seconds": 0},
         "imports": {"poll_ms": 20}, "breaker": {"window": 2, "min_calls": 1}, "log": {"ship": nowhere.replace("http:", "elastic:"), "ship_interval_ms": 20},
+        "otel": {"endpoint": nowhere, "sample_ratio": "1", "queue": 64},
         "backup": {"to": directory / "file" / "backup", "every_seconds": 1}})
     orphan = directory / "data" / "imports" / str(uuid.uuid4()) / "original"
     orphan.mkdir(parents=True)
     for directory in (orphan, orphan.parent):
         os.utime(directory, (0, 0))
     server.start()
-    taken(upload(server.new_client(), leads(5)))
+    client = server.new_client()
+    taken(upload(client, leads(5)))
+    for _ in range(100):  # more spans than may wait
+        assert client.get("/whoami").status == 200
     return server
 
 
@@ -55,6 +60,7 @@ class Traffic:
         self.sandbox = Http(self.box)
         self.url = "http://{}:{}".format(*self.box.host_port)
         self.log_target = Elastic().up()
+        self.collector = Collector().start()
         self.log_target.verdict = lambda document: 400 if document["event.action"] == "UploadRejected" else None
         self.server = Server(backend, make_directory("server"), config=self._config(config or {}, make_directory("backup")), **server)
         self.stopped = threading.Event()
@@ -66,6 +72,7 @@ class Traffic:
         relay = {"dispatcher": "http", "poll_ms": 50, "retry_base_ms": 20, "retry_cap_ms": 50}
         sections = {
             "log": {"ship": self.log_target.url, "ship_interval_ms": 20},
+            "otel": {"endpoint": self.collector.url, "sample_ratio": "1"},
             "gateway": {"functional_ack_url": self.url + "/gateway/acks", "ticket_return_url": self.url + "/gateway/returns",
                         "ticket_send_url": self.url + "/gateway/tickets", "api_key": "key-of-the-gateway"},
             "omniflow": {"url": self.url, "api_key": "key-of-omniflow", "batch_size": 10, "max_retries": 2,
@@ -105,6 +112,7 @@ class Traffic:
         finally:
             self.box.finish()
             self.log_target.down()
+            self.collector.stop()
 
     def run(self):
         """Rounds in a thread of their own."""
