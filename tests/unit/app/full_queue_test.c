@@ -170,14 +170,10 @@ static void fill_in(const char *pattern, char *out, size_t size)
         const char *name;
         const char *value;
     } params[] = {
-        {"{clientId}", "tester"},
-        {"{batchId}", UUID},
-        {"{channel}", "webhooks"},
-        {"{name}", "down"},
-        {"{path...}", "a/b"},
-        {"{file}", "nothing"},
-        {"{kind}", "ticket"},
-        {"{id}", has_uuid ? UUID : "1"},
+        {"{clientId}", "tester"},  {"{batchId}", UUID},
+        {"{channel}", "webhooks"}, {"{name}", "down"},
+        {"{path...}", "a/b"},      {"{file}", "nothing"},
+        {"{kind}", "ticket"},      {"{id}", has_uuid ? UUID : "1"},
     };
     size_t len = 0;
 
