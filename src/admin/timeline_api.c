@@ -120,10 +120,15 @@ static void add_wait(struct timeline *l, const struct wait *w)
         l->waits[l->wait_count++] = *w;
 }
 
-/* What comes of a document follows it, though one commit wrote them. */
+/* Of entries of one time, which one commit may have written: the document, who did something to it,
+ * and then what came of that. */
 static int rank_of(const struct entry *e)
 {
-    return strcmp(e->event, "Received") == 0 ? 0 : strcmp(e->event, "Processed") == 0 ? 1 : 2;
+    if (strcmp(e->event, "Received") == 0)
+        return 0;
+    if (e->by.ptr)
+        return 1;
+    return strcmp(e->event, "Processed") == 0 ? 2 : 3;
 }
 
 /* Attempts are read newest first. */

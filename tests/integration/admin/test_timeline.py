@@ -148,9 +148,13 @@ def test_what_waits_and_why(server, sandbox):
     client = server.new_client()
     assert server.admin().post("/admin/outbox/ticket-return/pause", {}).status == 200
     try:
-        key = client.post("/api/tickets", flat()).json["id"]
-        line = wait_for(lambda: (found := timeline(server, "ticket", key))["waits"] and found, "it waits")
-        wait = next(w for w in line["waits"] if w["subject"] == "ticket-return")
+        def waits():
+            """The engine follows within about a second: until then returns go out."""
+            key = client.post("/api/tickets", flat()).json["id"]
+            wait_for(lambda: attempts(timeline(server, "ticket", key), "ticket-gateway"), "the ticket is sent")
+            return [w for w in timeline(server, "ticket", key)["waits"] if w["subject"] == "ticket-return"]
+
+        wait = wait_for(waits, "a return that waits")[0]
         assert wait["reason"] in ("target", "due") and wait["nextAttemptAt"]
     finally:
         assert server.admin().post("/admin/outbox/ticket-return/resume", {}).status == 200
