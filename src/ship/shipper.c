@@ -3,9 +3,9 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/metrics.h"
+#include "net/gzip.h"
 #include "net/url.h"
 #include "resilience/retry.h"
-#include "ship/gzip.h"
 #include "ship/target.h"
 
 #include <assert.h>

@@ -4,6 +4,7 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/metrics.h"
+#include "net/gzip.h"
 #include "net/url.h"
 #include "resilience/retry.h"
 
@@ -189,7 +190,9 @@ static bool take_batch(struct df_exporter *e)
     if (e->span_count == 0)
         return false;
     e->in_hand = df_otlp_write(&e->resource, e->spans, e->span_count, &e->json);
-    df_otlp_gzip(df_buf_str(&e->json), &e->body);
+    df_buf_reset(&e->body);
+    if (!df_gzip(df_buf_str(&e->json), &e->body))
+        abort(); /* cannot happen: the body has twice the room */
     e->tries = 0;
     e->first_try_ms = df_mono_ms(e->opt.clock);
     return true;

@@ -7,10 +7,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <zlib.h>
-
-#define GZIP_BITS   (15 + 16)
-#define GZIP_MEMORY 8
 
 /* --- the request ------------------------------------------------------------------------------ */
 
@@ -127,28 +123,6 @@ size_t df_otlp_write(const struct df_otlp_resource *r, struct df_span_record *co
     df_json_close(&j, ']');
     df_json_close(&j, '}');
     return n;
-}
-
-void df_otlp_gzip(struct df_str in, struct df_buf *out)
-{
-    z_stream z = {0};
-
-    df_buf_reset(out);
-    if (deflateInit2(&z, Z_BEST_SPEED, Z_DEFLATED, GZIP_BITS, GZIP_MEMORY, Z_DEFAULT_STRATEGY) !=
-        Z_OK)
-        df_oom();
-    size_t most = deflateBound(&z, in.len);
-    char *to = df_buf_grow(out, most);
-    if (to) {
-        z.next_in = (unsigned char *)(uintptr_t)in.ptr; /* zlib does not write to it */
-        z.avail_in = (unsigned)in.len;
-        z.next_out = (unsigned char *)to;
-        z.avail_out = (unsigned)most;
-        if (deflate(&z, Z_FINISH) != Z_STREAM_END)
-            abort(); /* cannot happen: there is room for all */
-        df_buf_grown(out, most - z.avail_out);
-    }
-    (void)deflateEnd(&z);
 }
 
 char *df_otlp_url(const char *endpoint)

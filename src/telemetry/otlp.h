@@ -27,9 +27,6 @@ struct df_otlp_resource {
 size_t df_otlp_write(const struct df_otlp_resource *r, struct df_span_record *const *spans,
                      size_t count, struct df_buf *out);
 
-/* Compresses to `out` (gzip), which is emptied before. */
-void df_otlp_gzip(struct df_str in, struct df_buf *out);
-
 /* The URL that spans are sent to. The caller frees it. */
 char *df_otlp_url(const char *endpoint);
 

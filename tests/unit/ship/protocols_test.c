@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "ship/gzip.h"
+#include "net/gzip.h"
 #include "ship/target.h"
 
 #include <stdio.h>

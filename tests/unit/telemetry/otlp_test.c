@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #define TRACE    "0af7651916cd43dd8448eb211c80319c"
 #define SPAN     "b7ad6b7169203331"
@@ -133,30 +132,6 @@ static void a_batch_is_bounded_in_spans_and_bytes(void **state)
     df_buf_release(&out);
 }
 
-static void gzip_can_be_undone(void **state)
-{
-    (void)state;
-    struct df_buf out;
-    char text[5000], back[6000];
-    z_stream z = {0};
-
-    for (size_t i = 0; i < sizeof(text); i++)
-        text[i] = (char)('a' + i % 7);
-    df_buf_init(&out, 1 << 20);
-    df_otlp_gzip(df_str_n(text, sizeof(text)), &out);
-    assert_true(out.len < 200);
-    assert_int_equal(inflateInit2(&z, 15 + 16), Z_OK);
-    z.next_in = (unsigned char *)out.ptr;
-    z.avail_in = (unsigned)out.len;
-    z.next_out = (unsigned char *)back;
-    z.avail_out = sizeof(back);
-    assert_int_equal(inflate(&z, Z_FINISH), Z_STREAM_END);
-    assert_int_equal(z.total_out, sizeof(text));
-    assert_memory_equal(back, text, sizeof(text));
-    (void)inflateEnd(&z);
-    df_buf_release(&out);
-}
-
 static void answers(void **state)
 {
     (void)state;
@@ -233,7 +208,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spans_are_written_exactly),
         cmocka_unit_test(a_batch_is_bounded_in_spans_and_bytes),
-        cmocka_unit_test(gzip_can_be_undone),
         cmocka_unit_test(answers),
         cmocka_unit_test(urls),
         cmocka_unit_test(headers),

@@ -1,6 +1,6 @@
 /* gzip in one piece, for bodies of requests. */
-#ifndef DF_SHIP_GZIP_H
-#define DF_SHIP_GZIP_H
+#ifndef DF_NET_GZIP_H
+#define DF_NET_GZIP_H
 
 #include "base/buf.h"
 

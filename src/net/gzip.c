@@ -1,4 +1,4 @@
-#include "ship/gzip.h"
+#include "net/gzip.h"
 
 #include "base/mem.h"
 
