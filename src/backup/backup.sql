@@ -13,13 +13,13 @@ SELECT s.page_size AS PageSize, c.page_count AS PageCount FROM pragma_page_size 
 -- dialect: postgres, sqlserver
 SELECT 0 AS PageSize, 0 AS PageCount;
 
--- Batches that are not over, and so need their file.
+-- Batches that are not over, and so need their file. A later attempt has none.
 -- name: waiting_batches
 SELECT Id, UploadPath FROM ImportBatch
-WHERE Status IN (0, 1, 2) AND UploadPath IS NOT NULL AND RemovingAt IS NULL AND Id > :after
+WHERE Status IN (0, 1, 2) AND UploadPath IS NOT NULL AND Attempt = 1 AND RemovingAt IS NULL AND Id > :after
 ORDER BY Id
 LIMIT :limit;
 -- dialect: sqlserver
 SELECT TOP (:limit) Id, UploadPath FROM ImportBatch
-WHERE Status IN (0, 1, 2) AND UploadPath IS NOT NULL AND RemovingAt IS NULL AND Id > :after
+WHERE Status IN (0, 1, 2) AND UploadPath IS NOT NULL AND Attempt = 1 AND RemovingAt IS NULL AND Id > :after
 ORDER BY Id;
