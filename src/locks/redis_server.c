@@ -287,15 +287,26 @@ static void look_at_server(struct redis_server *s)
     (void)ask_now(s, LOCK_OP_HELLO, &nothing, &said, holder);
 }
 
+static bool is_stopping(struct redis_server *s)
+{
+    df_lock(&s->lock);
+    bool stopping = s->stopping;
+    df_unlock(&s->lock);
+    return stopping;
+}
+
+/* At the end, what is in the queue is asked while the server is there. One that is away is not
+ * dialled for each of them, which would take minutes: what was given there ends with its lease. */
 static void serve(void *arg)
 {
     struct redis_server *s = arg;
     void *item = NULL;
 
     for (;;) {
-        if (!s->conn)
+        bool stopping = is_stopping(s);
+        if (!s->conn && !stopping)
             try_to_connect(s);
-        if (!s->conn && wait_to_retry(s))
+        if (!s->conn && !stopping && wait_to_retry(s))
             continue;
         if (df_queue_pop(&s->queue, &item, 1, LOOK_MS) > 0) {
             struct question *q = item;
