@@ -196,7 +196,7 @@ enum df_code df_wire_dial(struct df_wire *w, struct df_call *call, int64_t timeo
     bad |= curl_easy_setopt(w->easy, CURLOPT_URL, call->url);
     bad |= curl_easy_setopt(w->easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
     choose_route(w, call);
-    w->dialled_ms = df_boot_ms(df_clock_real());
+    w->dialled_ms = df_mono_ms(df_clock_real());
     if (bad != CURLE_OK)
         return df_err_set(err, DF_E_BAD_REQUEST, "the call could not be set up");
     CURLMcode m = curl_multi_add_handle(w->opt->sockets->multi, w->easy);
