@@ -1,8 +1,9 @@
 /*
  * Messages from Kafka, as a member of the group `dataflow`. The broker gives each partition to one
- * member. A member that wants no message pauses its partitions, and keeps one that it already has
- * until it wants it. After LEAVE_MS it leaves the group, so that idle members get the partitions
- * and what was not committed. It joins again when it wants messages.
+ * member. A member that wants no message, or has one that is not settled, pauses its partitions;
+ * it keeps the one that it has until it wants it. When it has wanted none for LEAVE_MS it leaves
+ * the group, so that idle members get the partitions and what was not committed. It joins again
+ * when it wants messages.
  *
  * librdkafka connects by itself. The broker counts as away while the library reaches none, and when
  * the group does not form.
@@ -11,6 +12,7 @@
 #include "relay/consumer_private.h"
 #include "relay/kafka_producer.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define LEAVE_MS 5000
@@ -157,8 +159,6 @@ static void take_place(struct kafka *k, bool wants)
         join_group(k);
     else if (!wants && k->subscribed && now_of(k) - k->wanted_ms >= LEAVE_MS)
         leave_group(k);
-    if (k->joined && k->paused == wants)
-        set_paused(k, !wants);
 }
 
 /* --- messages --- */
@@ -179,6 +179,7 @@ static void settle_message(struct kafka *k)
 /* The library's complaints come as messages, too: a topic that does not exist may come yet. */
 static void take_polled(struct kafka *k, rd_kafka_message_t *m)
 {
+    assert(!k->held || m->err != RD_KAFKA_RESP_ERR_NO_ERROR);
     if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR)
         k->held = m;
     else
@@ -223,6 +224,9 @@ static enum df_code turn_kafka(void *arg, bool wants, struct df_err *err)
     take_place(k, wants);
     if (wants && k->held)
         settle_message(k);
+    bool pauses = !wants || k->held; /* there is room for one message */
+    if (k->joined && k->paused != pauses)
+        set_paused(k, pauses);
     bool waits = k->held || k->paused || !k->subscribed;
     rd_kafka_message_t *m = rd_kafka_consumer_poll(k->rk, waits ? 0 : CONSUMER_TURN_MS);
     if (m)
