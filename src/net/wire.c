@@ -411,7 +411,9 @@ bool df_wire_has_unasked(struct df_wire *w)
 
 bool df_wire_is_stale(struct df_wire *w)
 {
-    return df_boot_ns(df_clock_real()) - w->idle_since_ns > LOOK_AFTER_NS && df_wire_has_unasked(w);
+    bool looks = !w->is_tls || df_boot_ns(df_clock_real()) - w->idle_since_ns > LOOK_AFTER_NS;
+
+    return looks && df_wire_has_unasked(w);
 }
 
 /* --- a call's end --- */

@@ -100,7 +100,8 @@ enum df_wire_step df_wire_begin(struct df_wire *w, struct df_call *call);
 enum df_wire_step df_wire_go_on(struct df_wire *w, bool peer_closed);
 /* Whether the peer has closed an idle connection, or said something unasked. */
 bool df_wire_has_unasked(struct df_wire *w);
-/* The same before it is used again; one that was used a moment ago is not looked at. */
+/* The same before it is used again: unasked bytes would be read as the next call's answer. An
+ * encrypted one that was used a moment ago is not looked at. */
 bool df_wire_is_stale(struct df_wire *w);
 
 /* How a call ended for which there is no answer. */

@@ -19,6 +19,7 @@
 #include <dlfcn.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +49,7 @@ struct peer {
     pthread_cond_t opened;
     bool open; /* what came to /wait is answered */
     _Atomic int requests;
+    _Atomic bool said_unasked; /* the second answer of /twice is on its way */
     const char *retry_after;
 };
 
@@ -138,6 +140,14 @@ static bool serve(struct peer *p, int fd, const char *request, size_t len, unsig
             (void)pthread_cond_wait(&p->opened, &p->lock);
         pthread_mutex_unlock(&p->lock);
         answer(fd, 200, "", "", 0);
+    } else if (path_is(request, "/twice")) {
+        answer(fd, 200, "", "first", 5);
+        pthread_mutex_lock(&p->lock);
+        while (!p->open)
+            (void)pthread_cond_wait(&p->opened, &p->lock);
+        pthread_mutex_unlock(&p->lock);
+        answer(fd, 200, "", "unasked", 7);
+        atomic_store(&p->said_unasked, true);
     } else if (path_is(request, "/close") || (path_is(request, "/once") && nth > 1)) {
         return false;
     } else if (path_is(request, "/partial")) {
@@ -1422,6 +1432,47 @@ static void done_may_send_again(void **state)
     peer_stop(p);
 }
 
+struct unasked {
+    struct outcome first, second;
+    struct df_http_client *client;
+    struct peer *peer;
+};
+
+static void send_second(struct df_call *call)
+{
+    struct unasked *u = call->arg;
+
+    peer_open(u->peer);
+    while (!atomic_load(&u->peer->said_unasked))
+        (void)sched_yield();
+    df_http_client_send(u->client, &u->second.call);
+    note(call);
+}
+
+/* However soon the connection would be used again. */
+static void unasked_answer_is_not_the_next_calls(void **state)
+{
+    (void)state;
+    struct peer *p = peer_start();
+    struct unasked u = {.client = client_new(), .peer = p};
+    struct gate g;
+
+    gate_init(&g);
+    prepare(&u.first, &g, p->port, "/twice");
+    prepare(&u.second, &g, p->port, "/ok");
+    u.first.call.done = send_second;
+    u.first.call.arg = &u;
+    df_http_client_send(u.client, &u.first.call);
+    gate_wait(&g, 2);
+    assert_string_equal(u.first.body, "first");
+    assert_string_equal(u.second.body, "hello");
+    assert_int_equal(peer_connections(p), 2);
+    free(u.first.body);
+    free(u.second.body);
+    df_http_client_free(u.client);
+    peer_stop(p);
+}
+
 static void done_may_send_while_closing(void **state)
 {
     (void)state;
@@ -1969,6 +2020,7 @@ int main(void)
         cmocka_unit_test(calls_that_cannot_be_sent_are_refused),
         cmocka_unit_test(a_caller_gives_its_own_calls_up),
         cmocka_unit_test(closing_cancels_everything_once),
+        cmocka_unit_test(unasked_answer_is_not_the_next_calls),
         cmocka_unit_test(done_may_send_again),
         cmocka_unit_test(done_may_send_while_closing),
         cmocka_unit_test(stopping_cancels_what_is_in_hand_and_what_comes_later),
