@@ -207,7 +207,7 @@ static void fail_call(struct client_thread *t, struct df_call *call, const struc
     call->answer_headers = NULL;
     call->answer_header_count = 0;
     call->retry_after_ms = -1;
-    call->maybe_sent = false;
+    call->maybe_sent = call->was_sent;
     hand_back(t, call);
 }
 
@@ -331,6 +331,7 @@ static void send_anew(struct client_thread *t, struct df_wire *w)
         break_off(t, w, &(struct df_wire_failure){.unsafe = true});
         return;
     }
+    call->was_sent = call->was_sent || w->sent > 0;
     put_aside(t, w);
     dial(t, call);
 }
@@ -609,6 +610,7 @@ void df_http_client_send(struct df_http_client *c, struct df_call *call)
         timeout_ms = TIMEOUT_MAX_MS;
     call->sent_ns = df_boot_ns(df_clock_real());
     call->deadline_ns = call->sent_ns + timeout_ms * 1000000;
+    call->was_sent = false;
     enum df_code code = df_call_check(call, &url, &err);
 
     df_lock(&c->lock);

@@ -115,6 +115,7 @@ struct df_call {
     int64_t deadline_ns;
     size_t heap_index;
     void *internal;
+    bool was_sent; /* on a connection that was closed; it is made anew */
 };
 
 enum df_code df_http_client_new(const struct df_http_client_options *opt,

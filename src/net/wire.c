@@ -451,7 +451,7 @@ static void clear_answer(struct df_wire *w)
     call->answer_headers = NULL;
     call->answer_header_count = 0;
     call->retry_after_ms = -1;
-    call->maybe_sent = w->sent > 0;
+    call->maybe_sent = call->was_sent || w->sent > 0;
     w->body.account = NULL; /* the buffer may outlive the call */
     call->answer = w->body;
 }

@@ -1235,6 +1235,27 @@ static void stale_connection_repeats_only_what_is_safe(void **state)
     }
 }
 
+/* The peer has read the request on the kept connection, and takes no other. */
+static void request_may_have_arrived_though_it_cannot_be_repeated(void **state)
+{
+    (void)state;
+    struct peer *p = peer_start();
+    struct df_http_client *c = client_new();
+    struct outcome o;
+
+    get(c, &o, p->port, "/once");
+    assert_int_equal(o.status, 200);
+    free(o.body);
+    (void)shutdown(p->fd, SHUT_RDWR);
+    get(c, &o, p->port, "/once");
+    assert_int_equal(o.code, DF_E_NET_CONNECT);
+    assert_int_equal(atomic_load(&p->requests), 2);
+    assert_true(o.call.maybe_sent);
+    free(o.body);
+    df_http_client_free(c);
+    peer_stop(p);
+}
+
 /* An idle connection stays among the watched sockets; its end must neither be taken for an answer,
  * nor keep the client busy, nor be missed. */
 static void connections_closed_while_idle_are_opened_again(void **state)
@@ -2016,6 +2037,7 @@ int main(void)
         cmocka_unit_test(second_address_is_dialled_when_the_first_is_dead),
         cmocka_unit_test(private_connection_is_not_lent_to_a_public_call),
         cmocka_unit_test(stale_connection_repeats_only_what_is_safe),
+        cmocka_unit_test(request_may_have_arrived_though_it_cannot_be_repeated),
         cmocka_unit_test(connections_closed_while_idle_are_opened_again),
         cmocka_unit_test(calls_that_cannot_be_sent_are_refused),
         cmocka_unit_test(a_caller_gives_its_own_calls_up),
