@@ -8,10 +8,12 @@
 #include "backup/backups.h"
 #include "backup/restore.h"
 #include "base/arena.h"
+#include "base/pool.h"
 #include "keys/data_keys.h"
 #include "store/backup.h"
 #include "json/write.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -166,6 +168,8 @@ static enum df_code watch_changes(struct backup_call *c, struct df_backups *b, s
 
     while (!df_signals_end_is_due()) {
         enum df_code code = df_backups_turn(b, &made, err);
+        if (code == DF_E_CANCELLED)
+            break; /* the program is to end */
         if (code != DF_OK && df_code_retry(code) == DF_RETRY_NEVER)
             return code;
         if (code != DF_OK)
@@ -177,6 +181,34 @@ static enum df_code watch_changes(struct backup_call *c, struct df_backups *b, s
         wait_for_next(every_ms);
     }
     return DF_OK;
+}
+
+/* Ends a turn that takes long when the program is to end. */
+struct end_watch {
+    struct df_thread thread;
+    struct df_backups *backups;
+    _Atomic bool over;
+};
+
+static void cancel_at_end(void *arg)
+{
+    struct end_watch *w = arg;
+
+    while (!atomic_load(&w->over) && !df_signals_end_is_due())
+        df_sleep_ms(SLICE_MS);
+    df_backups_cancel(w->backups);
+}
+
+static enum df_code watch_until_end(struct backup_call *c, struct df_backups *b, struct df_db *db,
+                                    int64_t every_ms, struct df_err *err)
+{
+    struct end_watch w = {.backups = b};
+
+    df_thread_start(&w.thread, "backup-end", cancel_at_end, &w);
+    enum df_code code = watch_changes(c, b, db, every_ms, err);
+    atomic_store(&w.over, true);
+    df_thread_join(&w.thread);
+    return code;
 }
 
 static enum df_code back_up_once(struct backup_call *c, struct df_backups *b, struct df_db *db,
@@ -219,7 +251,7 @@ static int back_up_to(struct backup_call *c)
     if (code == DF_OK) {
         df_cli_complain(&df_cmd_backup, "%s", keep_the_key);
         code =
-            c->watch ? watch_changes(c, b, db, every * 1000, &err) : back_up_once(c, b, db, &err);
+            c->watch ? watch_until_end(c, b, db, every * 1000, &err) : back_up_once(c, b, db, &err);
     }
     df_backups_close(b);
     df_close_audited(s, db, true);

@@ -97,6 +97,8 @@ static enum df_code pack_file(struct df_backups *b, int from, int to, bool compr
         df_checksum_add(hash, buffer, (size_t)n);
         size += (uint64_t)n;
         code = df_parcel_write(w, buffer, (size_t)n, err);
+        if (code == DF_OK)
+            code = df_depot_go_on(b->place, err);
     }
     if (code == DF_OK)
         code = df_parcel_finish(w, err);
@@ -278,7 +280,9 @@ static enum df_code take_files(struct making *m, size_t *vanished, struct df_err
     *vanished = 0;
     for (size_t i = 0; code == DF_OK && i < w.count; i++) {
         bool found = false;
-        code = keep_waiting(m, &w.ids[i], &files[count], &found, err);
+        code = df_depot_go_on(m->b->place, err);
+        if (code == DF_OK)
+            code = keep_waiting(m, &w.ids[i], &files[count], &found, err);
         count += found;
         *vanished += !found;
     }
@@ -317,7 +321,10 @@ static enum df_code on_page(void *arg, uint32_t number, const void *page, size_t
                             struct df_err *err)
 {
     struct making *m = arg;
+    enum df_code code = df_depot_go_on(m->b->place, err);
 
+    if (code != DF_OK)
+        return code;
     if (number > m->head.page_count || len != m->head.page_size)
         return df_err_set(err, DF_E_INTERNAL, "the database has more pages than it says");
     if (number != 1)
@@ -551,7 +558,11 @@ static enum df_code remove_old(struct df_backups *b, uint32_t *ret_removed, stru
         const char *name = p.items[i].name;
         if (!is_old(b, &p, name, first_kept))
             continue;
-        code = df_depot_remove(b->place, name, err);
+        code = df_depot_go_on(b->place, err);
+        if (code == DF_OK)
+            code = df_depot_remove(b->place, name, err);
+        if (code != DF_OK)
+            break;
         *ret_removed += strncmp(last, name, DF_GENERATION_LEN) != 0;
         memcpy(last, name, DF_GENERATION_LEN);
     }

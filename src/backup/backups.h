@@ -54,7 +54,8 @@ struct df_backup_made {
 enum df_code df_backups_open(const struct df_backups_options *opt, struct df_backups **ret,
                              struct df_err *err) DF_MUST_CHECK;
 void df_backups_close(struct df_backups *b); /* NULL is fine */
-/* Transfers end with DF_E_CANCELLED. Any thread. */
+/* A turn ends soon with DF_E_CANCELLED, whatever it is at, and so do later ones that have something
+ * to put. Any thread. */
 void df_backups_cancel(struct df_backups *b);
 /* Makes a point if anything has changed since the last one. May be called again after an error.
  * DF_E_BUSY: another process backs up to there. */

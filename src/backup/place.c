@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@ struct df_depot {
     int dir_fd;               /* -1: not open yet */
     char *dir;
     bool make;
+    _Atomic bool cancelled;
 };
 
 enum df_code df_depot_open(const char *where, const char *setting, const struct df_s3_settings *s3,
@@ -57,8 +59,15 @@ void df_depot_close(struct df_depot *p)
 
 void df_depot_cancel(struct df_depot *p)
 {
+    atomic_store(&p->cancelled, true);
     if (p->bucket)
         df_bucket_cancel(p->bucket);
+}
+
+enum df_code df_depot_go_on(const struct df_depot *p, struct df_err *err)
+{
+    return atomic_load(&p->cancelled) ? df_err_set(err, DF_E_CANCELLED, "the backup was stopped")
+                                      : DF_OK;
 }
 
 /* --- a directory --- */
@@ -97,16 +106,18 @@ static enum df_code open_group(const struct df_depot *p, const char *name, bool 
     return DF_OK;
 }
 
-static enum df_code copy_file(int from, int to, const char *dir, struct df_err *err)
+static enum df_code copy_file(const struct df_depot *p, int from, int to, struct df_err *err)
 {
     char *buffer = df_malloc(COPY_BYTES);
     enum df_code code = DF_OK;
     ssize_t n = 0;
 
-    for (off_t at = 0; code == DF_OK && (n = pread(from, buffer, COPY_BYTES, at)) > 0; at += n)
+    for (off_t at = 0; code == DF_OK && (n = pread(from, buffer, COPY_BYTES, at)) > 0; at += n) {
+        code = df_depot_go_on(p, err);
         for (ssize_t done = 0, w; code == DF_OK && done < n; done += w)
             if ((w = write(to, buffer + done, (size_t)(n - done))) < 0)
-                code = df_err_errno(err, "cannot write in %s", dir);
+                code = df_err_errno(err, "cannot write in %s", p->dir);
+    }
     if (code == DF_OK && n < 0)
         code = df_err_errno(err, "cannot read what is to be written");
     free(buffer);
@@ -128,7 +139,7 @@ static enum df_code put_file(struct df_depot *p, const char *name, int from, str
     if (fd < 0)
         code = df_err_errno(err, "cannot write in %s", p->dir);
     if (code == DF_OK)
-        code = copy_file(from, fd, p->dir, err);
+        code = copy_file(p, from, fd, err);
     if (code == DF_OK &&
         (fsync(fd) != 0 || renameat(dir_fd, unfinished, dir_fd, last) != 0 || fsync(dir_fd) != 0))
         code = df_err_errno(err, "cannot write %s/%s", p->dir, name);

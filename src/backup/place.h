@@ -20,6 +20,8 @@ enum df_code df_depot_open(const char *where, const char *setting, const struct 
 void df_depot_close(struct df_depot *p);
 /* Transfers end with DF_E_CANCELLED. Any thread. */
 void df_depot_cancel(struct df_depot *p);
+/* DF_E_CANCELLED: df_depot_cancel was called. For loops that read and write what is put. */
+enum df_code df_depot_go_on(const struct df_depot *p, struct df_err *err) DF_MUST_CHECK;
 
 /* All of the file, over an object of that name; on the disk, or acknowledged, when it returns. */
 enum df_code df_depot_put(struct df_depot *p, const char *name, int fd,

@@ -151,6 +151,23 @@ def test_a_killed_watch_leaves_whole_points(make_sqlite_server, tmp_path):
     assert rows(other.backend.file, "PRAGMA integrity_check") == ["ok"]
 
 
+def test_a_long_turn_ends_when_the_program_is_to_end(make_sqlite_server, tmp_path):
+    server, place = make_sqlite_server(), tmp_path / "place"
+    server.stop()
+    with (server.directory / "data" / "erasures").open("ab") as ledger:
+        ledger.truncate(1 << 40)  # holes: it takes many minutes to read, and no room
+    watch = subprocess.Popen([BIN, "backup", "--to", place, "--watch", "--config", server.config], stderr=subprocess.PIPE,
+                             text=True, env=environment())
+    try:
+        wait_for(lambda: "master key is not in it" in watch.stderr.readline(), "the first turn")
+        watch.send_signal(signal.SIGTERM)
+        _, told = watch.communicate(timeout=30)
+    finally:
+        watch.kill()
+    assert watch.returncode == 0 and "BackupFailed" not in told
+    assert not place.exists() or not list(place.iterdir())
+
+
 def test_one_process_at_a_time(make_sqlite_server, tmp_path):
     server = make_sqlite_server(config={"backup": {"to": tmp_path / "place", "every_seconds": "3600"}})
     wait_for(lambda: (tmp_path / "place").exists() and points(server, tmp_path / "place"), "the server's own point")
