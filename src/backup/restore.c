@@ -331,6 +331,7 @@ static enum df_code merge_lines(struct restoring *r, const char *name, struct df
     struct df_map have = {0};
     struct df_buf more;
     struct df_str one;
+    bool torn = false; /* the last line has no end: a write was cut off */
     enum df_code code = DF_OK;
 
     (void)snprintf(path, sizeof path, "%s/%s", r->opt->data_dir, name);
@@ -340,13 +341,16 @@ static enum df_code merge_lines(struct restoring *r, const char *name, struct df
         return df_err_errno(err, "cannot open %s", path);
     while (fgets(line, sizeof line, f)) {
         char *kept = df_arena_cstr(&arena, df_str_trim(df_str_c(line)));
+        torn = !strchr(line, '\n');
         (void)df_map_try_add(&have, df_str_c(kept), kept);
     }
-    df_buf_init(&more, LATEST_MAX + 1);
+    df_buf_init(&more, LATEST_MAX + 2);
     while (text.len > 0) {
         text = df_str_cut(text, '\n', &one);
-        if (one.len > 0 && !df_map_get(&have, one))
-            df_buf_addf(&more, DF_STR_FMT "\n", DF_STR_ARG(one));
+        if (one.len == 0 || df_map_get(&have, one))
+            continue;
+        df_buf_addf(&more, "%s" DF_STR_FMT "\n", torn ? "\n" : "", DF_STR_ARG(one));
+        torn = false;
     }
     code = df_owner_give_in(fd, r->opt->data_dir, err);
     if (code == DF_OK && (write(fd, more.ptr, more.len) != (ssize_t)more.len || fsync(fd) != 0))

@@ -397,6 +397,19 @@ def test_erasures_after_the_point_are_applied_again_on_another_machine(make_sqli
     assert json.loads(other.cli("audit", "verify", "--json").stdout)["ok"]
 
 
+def test_a_torn_line_of_the_ledger_spoils_no_other(make_sqlite_server, tmp_path):
+    server, place, other = make_sqlite_server(config=MAINTAIN), tmp_path / "place", make_sqlite_server(start=False)
+    for _ in range(2):
+        erase(server, phone())
+    back_up(server, place)
+    lines = (server.directory / "data" / "erasures").read_text().splitlines()
+    ledger = other.directory / "data" / "erasures"
+    ledger.parent.mkdir(exist_ok=True)
+    ledger.write_text(f"{lines[0]}\n{lines[1][:9]}")
+    restore(other, place)
+    assert ledger.read_text().splitlines() == [lines[0], lines[1][:9], *lines[1:]]
+
+
 # --- the server's own, and what is old ---------------------------------------------------------------
 
 
