@@ -174,7 +174,7 @@ spec:
             claimName: {{ $name }}-maintain
           {{- else }}
           emptyDir:
-            sizeLimit: {{ .root.Values.scratchSize }}
+            sizeLimit: {{ .scratchSize | default .root.Values.scratchSize }}
           {{- end }}
 {{- end -}}
 
