@@ -104,7 +104,7 @@ def test_the_chart_is_clean_and_takes_other_values():
     assert api["spec"]["selector"]["matchLabels"]["app.kubernetes.io/instance"] == "other"
     [config] = [o for o in made if o["kind"] == "ConfigMap"]
     assert ini(config["data"]["dataflow.ini"])["server"] == {
-        "listen": "0.0.0.0:8080", "data_dir": "/var/lib/dataflow", "drain_seconds": "40", "trusted_proxies": "10.0.0.0/8",
+        "listen": "0.0.0.0:8080", "data_dir": "/var/lib/dataflow", "drain_seconds": "40", "trusted_proxies": "10.0.5.0/24",
         "max_upload_bytes": "8589934592"}
     assert not any(o["kind"] == "NetworkPolicy" for o in made)
 
