@@ -213,6 +213,20 @@ def test_waiting_files_come_with_their_point(make_sqlite_server, tmp_path):
     assert told.returncode == 1 and missing["status"] == "problem" and second in missing["detail"]
 
 
+def test_a_later_attempt_needs_no_file(make_sqlite_server, tmp_path):
+    server = make_sqlite_server()
+    client = server.new_client()
+    schedule_all(server, client)
+    taken(upload(client), "Scheduled")
+    server.stop()
+    shutil.rmtree(server.directory / "data" / "imports")
+    for attempt, told in ((1, True), (2, False)):
+        with contextlib.closing(sqlite3.connect(server.backend.file)) as db, db:
+            db.execute("UPDATE ImportBatch SET Attempt = ?", (attempt,))
+        done = server.cli("backup", "--to", tmp_path / "place")
+        assert done.returncode == 0 and ("BackupFileMissing" in done.stdout + done.stderr) == told, done
+
+
 def test_files_that_the_place_lost_cost_their_batch_alone(make_sqlite_server, tmp_path):
     server, place = make_sqlite_server(), tmp_path / "place"
     client = server.new_client()
