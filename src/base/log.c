@@ -319,7 +319,7 @@ static _Atomic unsigned tee_calls; /* under way: who ends the tee waits for them
 
 void df_log_tee(df_log_tee_fn *fn, void *arg)
 {
-    tee = NULL;
+    tee = (df_log_tee_fn *)0;
     while (tee_calls > 0)
         (void)sched_yield();
     tee_arg = arg;

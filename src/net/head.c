@@ -190,6 +190,15 @@ static void put_correlation(struct df_req *req, const struct df_clock *clock)
 /* Starts this request's own span, in the caller's trace or in a new one. Whether it is recorded is
  * decided by the trace's id; the caller's flag may count once it is known who calls
  * (df_req_heed_trace). */
+/* A caller's id does not decide whether its trace is recorded: it would choose one that is. */
+static void sample_caller(struct df_trace *t, const struct df_clock *clock)
+{
+    if (!df_spans_on())
+        return;
+    struct df_trace drawn = df_span_new_trace(clock);
+    df_trace_set_sampled(t, df_trace_is_sampled(&drawn));
+}
+
 static void put_trace(struct df_req *req, const struct df_clock *clock)
 {
     struct df_trace caller;
@@ -201,7 +210,7 @@ static void put_trace(struct df_req *req, const struct df_clock *clock)
         req->caller_span[DF_SPAN_ID_LEN] = '\0';
         req->caller_sampled = df_trace_is_sampled(&caller);
         req->trace = df_trace_child(&caller, clock);
-        df_span_sample(&req->trace);
+        sample_caller(&req->trace, clock);
     } else {
         req->trace = df_span_new_trace(clock);
     }

@@ -337,7 +337,7 @@ static void log_given_up(const struct df_relay *r, const struct relay_claimed *c
 static void note_duration(struct df_relay *r, const struct df_event *e)
 {
     struct df_trace trace;
-    bool traced = df_trace_join(e->trace_id, e->span_id, &trace);
+    bool traced = df_event_trace(e, &trace);
 
     df_metric_observe_traced(r->duration, (double)e->duration_ms / 1e3, traced ? &trace : NULL);
 }
@@ -391,8 +391,12 @@ static void log_batch(struct df_relay *r, const struct relay_batch *b, bool has_
         df_metric_add(r->attempts[i], (double)counts[i]);
     tally_batch(r, counts);
     df_lock(&r->lock);
-    if (again_ms < INT64_MAX)
-        r->again_ms = df_mono_ms(r->opt.clock) + again_ms + AGAIN_MARGIN_MS;
+    if (again_ms < INT64_MAX) {
+        again_ms += df_mono_ms(r->opt.clock) + AGAIN_MARGIN_MS;
+        if (r->again_ms == 0 || again_ms < r->again_ms)
+            r->again_ms = again_ms;
+        pthread_cond_broadcast(&r->changed); /* the lookout may be another worker */
+    }
     r->status.dispatched += counts[RELAY_PROCESSED];
     r->status.retried += counts[RELAY_RETRY] + counts[RELAY_HELD];
     if (dead)

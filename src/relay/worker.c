@@ -215,16 +215,17 @@ static void wait_for_work(struct relay_worker *w)
         if (!looks && !r->looked_after) {
             looks = r->looked_after = true;
             until_ms = df_mono_ms(r->opt.clock) + r->s->poll_ms;
-            if (r->again_ms > 0 && r->again_ms < until_ms)
-                until_ms = r->again_ms;
-            r->again_ms = 0;
         }
-        int64_t left_ms = looks ? until_ms - df_mono_ms(r->opt.clock) : INT32_MAX;
+        int64_t next_ms = r->again_ms > 0 && r->again_ms < until_ms ? r->again_ms : until_ms;
+        int64_t left_ms = looks ? next_ms - df_mono_ms(r->opt.clock) : INT32_MAX;
         if (left_ms <= 0 || (looks && r->woken) || r->more > 0)
             break;
         sleep_a_while(r, w->sink, left_ms);
     }
     if (looks) {
+        /* Who is woken before that time finds nothing that is due then: it is kept. */
+        if (r->again_ms <= df_mono_ms(r->opt.clock))
+            r->again_ms = 0;
         r->looked_after = r->woken = false;
         pthread_cond_broadcast(&r->changed);
     }

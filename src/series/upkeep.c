@@ -110,8 +110,10 @@ static enum df_code roll_hour(struct df_series *s, int64_t now_ms, bool *ret_mor
     enum df_code code = DF_OK;
 
     *ret_more = false;
-    /* To be found after a start, and after the clock was set back. */
-    if (s->next_hour_ms < 0 || s->next_hour_ms > now_ms + SERIES_HOUR_MS) {
+    /* To be found after a start, after the clock was set back, and when others have had all turns
+     * for so long that the minutes of this hour may be gone: made of what is left, a good hour
+     * would be lost. */
+    if (s->next_hour_ms < now_ms - AGAIN_MS || s->next_hour_ms > now_ms + SERIES_HOUR_MS) {
         code = df_store_read_wait(s->opt.store, &u.job, err);
         if (code == DF_OK)
             s->next_hour_ms = hour_of(&u);

@@ -4,8 +4,8 @@
 #include <zlib.h>
 
 /* Bytes that no line has: a line is UTF-8. */
-#define MARK     "\xDF\xFE\x4C\x31"
-#define MARK_LEN 4
+static const char MARK[] = {'\xDF', '\xFE', '\x4C', '\x31'};
+#define MARK_LEN sizeof(MARK)
 
 static void put_u32(char *out, uint32_t v)
 {

@@ -392,8 +392,11 @@ static void ship_lines(struct df_shipper *s, int64_t now_ms)
             if (!is_due(s, now_ms))
                 return;
             s->in_batch = df_ship_batch_read(&s->batch, s->spool, (size_t)s->settings.batch_bytes);
-            if (!s->in_batch)
+            if (!s->in_batch) { /* there is none, or it cannot be read now */
+                if (df_spool_lines(s->spool) > 0)
+                    s->retry_ms = now_ms + RETRY_CAP_MS / 10;
                 continue;
+            }
         }
         const struct df_ship_piece *p = df_ship_batch_piece(&s->batch);
         if (p) {
@@ -430,7 +433,8 @@ static void collect_age(void *arg)
 {
     struct df_shipper *s = arg;
     int64_t oldest_ns = s->oldest_ns;
-    double age = (double)(df_wall_ms(s->clock) - oldest_ns / NS_PER_MS) / 1000;
+    int64_t oldest_ms = oldest_ns / NS_PER_MS;
+    double age = (double)(df_wall_ms(s->clock) - oldest_ms) / 1000;
 
     df_metric_set(df_metric_get(&oldest_seconds, NULL), oldest_ns > 0 && age > 0 ? age : 0);
 }

@@ -86,7 +86,7 @@ static void drop_if_empty(struct df_spool *s, size_t index)
         s->reading = NULL;
     spool_folder_free(f, true);
     memmove(&s->folders[index], &s->folders[index + 1],
-            (s->folder_count - index - 1) * sizeof(s->folders[0]));
+            (s->folder_count - index - 1) * sizeof(struct spool_folder *));
     s->folder_count--;
 }
 
@@ -231,7 +231,8 @@ struct walk {
     uint64_t offset; /* in: where to begin; out: where what was taken ends */
     bool (*take)(void *arg, const struct df_spool_record *r);
     void *arg;
-    bool stopped; /* `take` wants no more */
+    bool stopped; /* `take` wants no more, or it failed */
+    bool failed;  /* the segment cannot be opened now */
     uint64_t damaged_places, damaged_bytes;
 };
 
@@ -281,12 +282,22 @@ static uint64_t walk_window(struct df_spool *s, struct walk *w, uint64_t at, siz
     }
 }
 
+/* Whether the file may well be whole: the process or the machine has no more to open it with. */
+static bool is_passing(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM;
+}
+
 /* The records of one segment. What ends early or cannot be read is damage, too. */
 static void walk_segment(struct df_spool *s, struct walk *w)
 {
     int fd = spool_folder_open(w->folder, w->segment->number, O_RDONLY);
     uint64_t at = w->offset, gap = 0;
 
+    if (fd < 0 && is_passing(errno)) {
+        w->stopped = w->failed = true;
+        return;
+    }
     while (fd >= 0 && at < w->segment->bytes) {
         size_t len = read_window(s, fd, w, at);
         bool all = len < sizeof(s->window) || at + len >= w->segment->bytes;
@@ -323,13 +334,15 @@ static bool count_in_hand(void *arg, const struct df_spool_record *r)
     return true;
 }
 
-/* Reads on in the folder; returns whether anything was taken. */
+/* Reads on in the folder; returns whether anything was taken. *ret_failed: a later try may find
+ * what could not be opened now. */
 static bool read_folder(struct df_spool *s, struct spool_folder *f, struct counting *c,
-                        struct df_spool_at *ret_end)
+                        struct df_spool_at *ret_end, bool *ret_failed)
 {
     bool taken = false, stopped = false;
 
     *ret_end = f->cursor;
+    *ret_failed = false;
     for (size_t i = 0; i < f->count && !stopped; i++) {
         struct spool_segment *segment = &f->segments[i];
         c->segment = segment;
@@ -339,6 +352,10 @@ static bool read_folder(struct df_spool *s, struct spool_folder *f, struct count
             continue;
         walk_segment(s, &w);
         stopped = w.stopped;
+        if (w.failed) {
+            *ret_failed = true;
+            break;
+        }
         taken = taken || segment->in_hand > 0;
         count_lost(s, DF_SPOOL_DAMAGED, w.damaged_places, w.damaged_bytes);
         *ret_end = (struct df_spool_at){segment->number, w.offset};
@@ -354,10 +371,15 @@ bool df_spool_read(struct df_spool *s, bool (*take)(void *arg, const struct df_s
     assert(!s->reading);
     while (s->lines > 0) {
         struct spool_folder *f = s->folders[0];
+        bool failed;
         s->reading = f;
-        if (read_folder(s, f, &c, ret_end)) {
+        if (read_folder(s, f, &c, ret_end, &failed)) {
             *ret_owner = (struct df_spool_owner){f->name, f->host};
             return true;
+        }
+        if (failed) {
+            s->reading = NULL;
+            return false;
         }
         if (f == own_folder(s)) { /* nothing of what should be there can be read */
             while (f->count > 0)
@@ -453,9 +475,11 @@ static bool count_record(void *arg, const struct df_spool_record *r)
     return true;
 }
 
-/* What is before the cursor was sent. */
-static void count_folder(struct df_spool *s, struct spool_folder *f)
+/* What is before the cursor was sent. False: some of it cannot be read now. */
+static bool count_folder(struct df_spool *s, struct spool_folder *f)
 {
+    bool whole = true;
+
     while (f->count > 0 && f->segments[0].number < f->cursor.segment)
         spool_folder_drop_first(f);
     for (size_t i = 0; i < f->count; i++) {
@@ -466,7 +490,9 @@ static void count_folder(struct df_spool *s, struct spool_folder *f)
             walk_segment(s, &w);
         s->lines += segment->lines;
         s->bytes += segment->bytes;
+        whole = whole && !w.failed;
     }
+    return whole;
 }
 
 static void insert_folder(struct df_spool *s, struct spool_folder *f)
@@ -475,7 +501,8 @@ static void insert_folder(struct df_spool *s, struct spool_folder *f)
 
     while (at < s->folder_count - 1 && strcmp(s->folders[at]->name, f->name) < 0)
         at++;
-    memmove(&s->folders[at + 1], &s->folders[at], (s->folder_count - at) * sizeof(s->folders[0]));
+    memmove(&s->folders[at + 1], &s->folders[at],
+            (s->folder_count - at) * sizeof(struct spool_folder *));
     s->folders[at] = f;
     s->folder_count++;
 }
@@ -483,12 +510,14 @@ static void insert_folder(struct df_spool *s, struct spool_folder *f)
 static void adopt_folder(struct df_spool *s, struct spool_folder *f)
 {
     uint64_t before = s->lines;
+    bool counted = count_folder(s, f);
 
-    count_folder(s, f);
-    if (s->lines == before) { /* all of it was sent, or there is nothing whole */
+    /* All of it was sent, or there is nothing whole; or it is left for a later look. */
+    if (!counted || s->lines == before) {
         for (size_t i = 0; i < f->count; i++)
             s->bytes -= f->segments[i].bytes;
-        spool_folder_free(f, true);
+        s->lines = before;
+        spool_folder_free(f, counted);
         return;
     }
     while (s->folder_count == FOLDERS_MAX && lose_oldest(s, DF_SPOOL_FULL))

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -12,7 +13,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#define FILE_MAX    (DF_SPOOL_NAME_MAX + 32)
+#define FILE_MAX    (DF_SPOOL_NAME_MAX + NAME_MAX + 2)
 #define ATTEMPTS    3
 #define CURSOR_TEXT 33 /* two numbers of sixteen digits */
 
@@ -85,7 +86,8 @@ static DIR *open_folder(const struct spool_folder *f)
     return dir;
 }
 
-static void list_segments(struct spool_folder *f)
+/* False: the folder cannot be read now. */
+static bool list_segments(struct spool_folder *f)
 {
     DIR *dir = open_folder(f);
     uint64_t number;
@@ -93,7 +95,7 @@ static void list_segments(struct spool_folder *f)
     char path[FILE_MAX];
 
     if (!dir)
-        return;
+        return false;
     for (const struct dirent *e; (e = readdir(dir));) { /* NOLINT(concurrency-mt-unsafe) */
         if (strlen(e->d_name) != 20 || strcmp(e->d_name + 16, ".log") != 0 ||
             !parse_hex(e->d_name, 16, &number))
@@ -105,6 +107,7 @@ static void list_segments(struct spool_folder *f)
     (void)closedir(dir);
     if (f->count > 0)
         qsort(f->segments, f->count, sizeof(*f->segments), compare_segments);
+    return true;
 }
 
 /* --- the cursor --- */
@@ -260,6 +263,8 @@ struct spool_folder *spool_folder_adopt(int root_fd, const char *name)
     ssize_t len = read(f->lock_fd, f->host, sizeof(f->host) - 1);
     f->host[len > 0 ? len : 0] = '\0';
     read_cursor(f);
-    list_segments(f);
-    return f;
+    if (list_segments(f))
+        return f;
+    spool_folder_free(f, false);
+    return NULL;
 }

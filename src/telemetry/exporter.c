@@ -50,7 +50,8 @@ struct df_exporter {
     struct df_mutex lock;
     pthread_cond_t changed;
     bool answered DF_GUARDED_BY(lock);
-    bool flushing DF_GUARDED_BY(lock); /* the end: no backoff any more */
+    struct df_otlp_answer answer DF_GUARDED_BY(lock); /* of a call that was taken */
+    bool flushing DF_GUARDED_BY(lock);                /* the end: no backoff any more */
     bool flushed DF_GUARDED_BY(lock);
     atomic_bool cut;
 
@@ -98,12 +99,16 @@ static void make_metrics(struct df_exporter *e)
 
 /* --- a call ----------------------------------------------------------------------------------- */
 
-/* On a thread of the client. */
+/* On a thread of the client. The answer's bytes are borrowed until it returns. */
 static void call_answered(struct df_call *call)
 {
     struct df_exporter *e = call->arg;
+    struct df_otlp_answer answer = {0};
 
+    if (call->code == DF_OK && call->status >= 200 && call->status <= 299)
+        df_otlp_read_answer(df_buf_str(&call->answer), &answer);
     df_lock(&e->lock);
+    e->answer = answer;
     e->answered = true;
     pthread_cond_broadcast(&e->changed);
     df_unlock(&e->lock);
@@ -198,14 +203,12 @@ static bool take_batch(struct df_exporter *e)
     return true;
 }
 
-static void batch_taken(struct df_exporter *e, const struct df_call *call)
+static void batch_taken(struct df_exporter *e, const struct df_otlp_answer *answer)
 {
-    struct df_otlp_answer answer;
-
-    df_otlp_read_answer(df_buf_str(&call->answer), &answer);
-    size_t rejected = answer.rejected < (int64_t)e->in_hand ? (size_t)answer.rejected : e->in_hand;
-    if (rejected > 0 || answer.message[0])
-        tell_rejected(e, &answer);
+    size_t rejected =
+        answer->rejected < (int64_t)e->in_hand ? (size_t)answer->rejected : e->in_hand;
+    if (rejected > 0 || answer->message[0])
+        tell_rejected(e, answer);
     df_spans_dropped("rejected", rejected);
     df_metric_add(e->exported, (double)(e->in_hand - rejected));
     tell_success(e);
@@ -255,12 +258,13 @@ static void send_batch(struct df_exporter *e)
     while (!e->answered)
         df_cond_wait(&e->changed, &e->lock);
     bool flushing = e->flushing;
+    struct df_otlp_answer answer = e->answer;
     df_unlock(&e->lock);
     enum export_outcome outcome = outcome_of(&call);
     df_metric_add(e->calls[outcome], 1);
     switch (outcome) {
     case EXPORT_OK:
-        batch_taken(e, &call);
+        batch_taken(e, &answer);
         break;
     case EXPORT_AGAIN:
         batch_failed(e, &call, flushing);

@@ -30,7 +30,7 @@ test('the first page draws the figures, with what happened and a text for those 
   assert.equal(await page.locator('#series-body figure').count(), 4);
   assert.match(await accepted.locator('svg').getAttribute('aria-label'), /^Accepted: [\d,]+ in all, at most/);
   assert.ok((await accepted.locator('path.bars').getAttribute('d')).startsWith('M'));
-  await page.locator('#series-body li[data-mark="ReplicaStarted"]').first().waitFor();
+  await page.locator('#series-body li[data-mark]').first().waitFor();
   assert.ok(await accepted.locator('line.tick').count() > 0);
   await page.locator('#series-range').selectOption('week');
   await eventually('the figures of a week', async () => /in all/.test(await accepted.locator('svg').getAttribute('aria-label')));

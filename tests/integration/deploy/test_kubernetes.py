@@ -184,10 +184,10 @@ def test_autoscaling_is_by_metrics_that_exist(tmp_path):
     keda = {o["metadata"]["name"]: o["spec"]["triggers"][0]["metadata"] for o in plain("keda") if o["kind"] == "ScaledObject"}
     assert {name: (adapter[metric], target) for name, (metric, target) in wanted.items()} == {
         name: (trigger["query"], trigger["threshold"]) for name, trigger in keda.items()}
-    operations = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+    known = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
     for query in adapter.values():
         for metric in re.findall(r"dataflow_\w+", query):
-            assert f"`{metric}`" in operations, metric
+            assert f"`{metric}`" in known, metric
     rules = {"groups": [{"name": "queries", "rules": [{"record": f"r{n}", "expr": q} for n, q in enumerate(adapter.values())]}]}
     (tmp_path / "rules.yml").write_text(yaml.safe_dump(rules), encoding="utf-8")
     subprocess.run(["promtool", "check", "rules", tmp_path / "rules.yml"], check=True, timeout=60, stdout=subprocess.DEVNULL)

@@ -444,6 +444,50 @@ static void files_that_vanish_are_damage(void **state)
     df_spool_close(s);
 }
 
+/* Nothing more can be opened until the limit is given back. */
+static rlim_t take_all_descriptors(void)
+{
+    struct rlimit limit;
+    int lowest = dup(STDERR_FILENO);
+
+    assert_true(lowest >= 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    rlim_t before = limit.rlim_cur;
+    (void)close(lowest);
+    limit.rlim_cur = (rlim_t)lowest;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    return before;
+}
+
+static void give_descriptors(rlim_t count)
+{
+    struct rlimit limit;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = count;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static void without_descriptors_nothing_is_lost(void **state)
+{
+    (void)state;
+    struct df_spool_at end;
+    int n = 10;
+    struct df_spool *s = open_spool(MIB);
+    in_a_process_that_dies(write_and_die, &n);
+    rlim_t before = take_all_descriptors();
+    assert_int_equal(df_spool_adopt(s), 0);
+    give_descriptors(before);
+    assert_int_equal(df_spool_adopt(s), 10);
+    add_lines(s, 10, 20);
+    before = take_all_descriptors();
+    assert_false(read_some(s, 100, &end));
+    give_descriptors(before);
+    assert_int_equal(df_spool_lines(s), 20);
+    expect_range(s, 100, 0, 20);
+    df_spool_close(s);
+}
+
 static void a_line_that_is_too_long_is_cut(void **state)
 {
     (void)state;
@@ -518,6 +562,7 @@ int main(void)
         TEST(old_lines_go_and_young_ones_stay),
         TEST(a_disk_that_is_full_costs_lines_and_no_more),
         TEST(files_that_vanish_are_damage),
+        TEST(without_descriptors_nothing_is_lost),
         TEST(a_line_that_is_too_long_is_cut),
         TEST(leftovers_of_a_start_that_failed_are_removed),
         TEST(a_record_is_found_in_anything),

@@ -315,7 +315,11 @@ static void insert_minimal_rows(void)
         "INSERT INTO LockInstallation (Id, InstallationId) VALUES (1, '" EVENT "');"
         "INSERT INTO MaintenanceRuns (Name, DueAt) VALUES ('retention', '2026-01-01');"
         "INSERT INTO SubjectIndex (Hash, Place, RowKey) VALUES (1, 'ticket', '1');"
-        "INSERT INTO SubjectFill (Source, Position) VALUES ('tickets', '0');",
+        "INSERT INTO SubjectFill (Source, Position) VALUES ('tickets', '0');"
+        "INSERT INTO SeriesPoints (Grain, PointAt, ClientId, Channel) VALUES (60, '2026-01-01', "
+        "'', 'tickets');"
+        "INSERT INTO SeriesMarks (MarkedAt, Kind, Subject, Instance) VALUES ('2026-01-01', "
+        "'ReplicaStarted', 's', 'i');",
         blob(), blob(), 0, 0);
     run("INSERT INTO ImportKept (BatchId, Sequence, KeyId, Sealed) SELECT Id, 0, 1, %s FROM "
         "ImportBatch;"
