@@ -87,6 +87,8 @@ struct timeline {
     struct df_str row_channel, row_id;
     bool is_own_row;   /* it is the document itself */
     bool has_attempts; /* else what it says of its end counts */
+    size_t attempts;   /* that were shown; there may be more than the history gives */
+    size_t touches;    /* entries of the audit log that were shown, as well */
     int64_t queued_ms; /* of the first return: its ticket was processed then */
     struct df_str keys[RELATED_MAX];
     size_t key_count;
@@ -118,6 +120,8 @@ static void add_wait(struct timeline *l, const struct wait *w)
 {
     if (l->wait_count < WAITS_MAX)
         l->waits[l->wait_count++] = *w;
+    else
+        l->truncated = true;
 }
 
 /* Of entries of one time, which one commit may have written: the document, who did something to it,
@@ -188,6 +192,8 @@ static void show_attempt(void *arg, const struct df_delivery_attempt *a)
 {
     struct timeline *l = arg;
 
+    if (++l->attempts == DF_OUTBOX_HISTORY)
+        l->truncated = true;
     add_entry(l, ENTRY(.at_ms = a->attempted_ms, .event = "Attempt", .subject = l->row_channel,
                        .id = l->row_id, .attempt = a->attempt, .outcome = keep(l, a->outcome),
                        .http_status = a->http_status, .duration_ms = a->duration_ms,
@@ -200,6 +206,8 @@ static void show_audit(void *arg, struct df_result *r)
     int64_t at_ms = df_col_time(r, timeline_audit_OccurredAt);
     struct df_str action = df_col_text(r, timeline_audit_Action);
 
+    if (++l->touches == AUDIT_MAX)
+        l->truncated = true;
     if (df_str_eq(action, DF_STR("TicketReprocessed")) && at_ms > l->reprocessed_ms)
         l->reprocessed_ms = at_ms;
     add_entry(l, ENTRY(.at_ms = at_ms, .event = df_arena_cstr(l->arena, action),
@@ -212,6 +220,7 @@ static void show_audit(void *arg, struct df_result *r)
 static enum df_code add_audit(struct df_db *db, struct timeline *l, const char *name,
                               struct df_err *err)
 {
+    l->touches = 0;
     struct df_str target =
         name ? df_arena_printf(l->arena, "%s/" DF_STR_FMT, name, DF_STR_ARG(l->row_id)) : l->row_id;
 
@@ -232,6 +241,7 @@ static enum df_code add_row(struct df_db *db, struct timeline *l, const char *ch
     l->row_channel = df_str_c(channel);
     l->row_id = id;
     l->has_attempts = c->claim;
+    l->attempts = 0;
     enum df_code code = df_outbox_get(db, c, id, &view, err);
     if (code == DF_E_NOT_FOUND && !l->is_own_row)
         return DF_OK;
