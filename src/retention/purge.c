@@ -180,6 +180,37 @@ static enum df_code name_target(struct df_purge *p, const struct df_purge_reques
     return DF_OK;
 }
 
+struct look_up {
+    const struct df_purge_request *req;
+    const struct df_actor *by;
+};
+
+static enum df_code run_look_up(struct df_db *db, struct df_purge *p, struct purge_job *j,
+                                void *arg, struct df_err *err)
+{
+    const struct look_up *l = arg;
+    const struct df_subject *s = &l->req->subject;
+    char hex[DF_SUBJECT_HEX], details[80];
+
+    (void)j;
+    df_subject_hex(s, hex);
+    (void)snprintf(details, sizeof details, "{\"kind\":\"%s\",\"purge\":true}",
+                   df_subject_kind_name(s->kind));
+    return df_audit_write(db, l->by, "SubjectLookedUp", df_str_c(hex), DF_STR_NULL,
+                          df_str_c(details), df_wall_ms(p->opt.clock), err);
+}
+
+/* Counts and a refusal tell where a person is named: as with any such question, the audit log has
+ * it before the answer is looked for. */
+static enum df_code audit_look_up(struct df_purge *p, struct purge_job *j,
+                                  const struct df_purge_request *req, const struct df_actor *by,
+                                  struct df_err *err)
+{
+    struct look_up l = {.req = req, .by = by};
+
+    return purge_write(&(struct purge_tx){.p = p, .j = j, .run = run_look_up, .arg = &l}, err);
+}
+
 static enum df_code refuse_waiting(struct df_purge *p, struct purge_job *j,
                                    struct df_purge_outcome *ret, struct df_err *err)
 {
@@ -253,6 +284,8 @@ enum df_code df_purge_run(struct df_purge *p, const struct df_purge_request *req
     bool is_little = false;
     enum df_code code = name_target(p, req, j, err);
 
+    if (code == DF_OK && j->kind == DF_PURGE_SUBJECT)
+        code = audit_look_up(p, j, req, by, err);
     if (code == DF_OK)
         code = req->dry_run ? purge_estimate(p, j, err) : purge_is_little(p, j, &is_little, err);
     if (code == DF_OK && req->dry_run) {

@@ -159,6 +159,25 @@ def test_what_is_on_its_way_is_409_and_nothing_is_erased(server, client, rows):
     assert purge(server, subject={"phone": number}, dryRun=True)["skipped"] == {"TB_TICKET_INTERFACE": 1}
 
 
+def test_a_dry_run_and_a_refusal_are_audited_as_a_question(server, client):
+    number = phone()
+    send_ticket(client, phone=number)
+    hashed = ask(server, phone=number)["subject"]["hash"]
+
+    def asked():
+        entries = server.admin().get(f"/admin/audit?action=SubjectLookedUp&target={hashed}").json["items"]
+        assert number[3:] not in json.dumps(entries)
+        return [(e["actor"].split(":")[0], e["details"]) for e in entries if e["details"].get("purge")]
+
+    told = {"kind": "phone", "purge": True}
+    purge(server, subject={"phone": number}, dryRun=True)
+    assert asked() == [("admin", told)]
+    assert server.admin().post("/admin/purge", {"subject": {"phone": number}}).status == 409
+    assert asked() == [("admin", told)] * 2
+    assert server.cli("purge", "--phone", number, "--dry-run").returncode == 0
+    assert asked() == [("cli", told)] + [("admin", told)] * 2
+
+
 def test_nobody_is_erased(server):
     done = purge(server, subject=email())
     assert (done["state"], done["counts"]) == ("Done", {})
