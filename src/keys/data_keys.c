@@ -294,6 +294,24 @@ static void add_former(struct df_keys *ring, struct df_master *const m[MASTERS])
             df_keys_add_former(ring, df_secret_str(m[i]->given));
 }
 
+/* An empty table of a database in which keys were used has lost its rows: new keys would take the
+ * ids of the lost ones. Another process may have made the first keys and used them since the table
+ * was read, so it is read again. */
+static enum df_code refuse_lost(struct df_db *db, struct df_arena *a, struct df_data_key **keys,
+                                struct df_err *err)
+{
+    bool used = false;
+    enum df_code code = df_key_uses_any(db, &used, err);
+
+    if (code == DF_OK && used)
+        code = df_data_keys_read(db, a, keys, err);
+    if (code == DF_OK && used && !*keys)
+        code = df_err_set(err, DF_E_CONFIG,
+                          "the table DataKeys is empty, and the database holds what its keys made: "
+                          "restore its rows from a backup (docs/keys.md)");
+    return code;
+}
+
 enum df_code df_data_keys_open(struct df_db *db, const struct df_master_options *opt,
                                struct df_data_keys *ret, struct df_err *err)
 {
@@ -302,6 +320,9 @@ enum df_code df_data_keys_open(struct df_db *db, const struct df_master_options 
     struct df_arena arena = {0};
     struct df_data_key *keys = NULL;
     enum df_code code = df_data_keys_read(db, &arena, &keys, err);
+
+    if (code == DF_OK && !keys)
+        code = refuse_lost(db, &arena, &keys, err);
     struct df_err why = *err;
 
     if (code == DF_E_DB)

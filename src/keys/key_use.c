@@ -38,6 +38,22 @@ enum df_code df_key_uses_count(struct df_db *db, struct df_key_uses *u, struct d
     return code == DF_OK ? df_db_each(db, DF_Q0(key_use_payloads), count_payloads, u, err) : code;
 }
 
+enum df_code df_key_uses_any(struct df_db *db, bool *ret, struct df_err *err)
+{
+    struct df_arena arena = {0};
+    struct df_key_uses uses = {.arena = &arena};
+    int64_t marks = 0;
+    enum df_code code = df_db_query_int(db, DF_Q0(key_use_marks), &marks, err);
+
+    if (code == DF_OK)
+        code = df_key_uses_count(db, &uses, err);
+    *ret = marks > 0;
+    for (const struct df_key_use *u = uses.first; u; u = u->next)
+        *ret = *ret || u->id != 0;
+    df_arena_release(&arena);
+    return code;
+}
+
 bool df_key_use_is_lost(const struct df_key_use *use, const struct df_data_key *keys)
 {
     while (keys && keys->id != use->id)

@@ -23,6 +23,8 @@ struct df_key_use *df_key_uses_of(struct df_key_uses *u, uint32_t id);
 /* Adds what the database has. */
 enum df_code df_key_uses_count(struct df_db *db, struct df_key_uses *u,
                                struct df_err *err) DF_MUST_CHECK;
+/* Whether the database holds anything that was made with keys, of whatever purpose. */
+enum df_code df_key_uses_any(struct df_db *db, bool *ret, struct df_err *err) DF_MUST_CHECK;
 /* Whether something is under a key that is not in DataKeys. */
 bool df_key_use_is_lost(const struct df_key_use *use, const struct df_data_key *keys);
 

@@ -14,3 +14,7 @@ GROUP BY s.Head;
 
 -- name: key_use_payloads
 SELECT KeyId, COUNT(*) AS Uses FROM ImportKept GROUP BY KeyId;
+
+-- Other marks that keys leave: the audit log's chain, and the keyed hashes of who was erased.
+-- name: key_use_marks
+SELECT (SELECT COUNT(*) FROM AuditHead WHERE Mac IS NOT NULL) + (SELECT COUNT(*) FROM Erasures) AS Marks;

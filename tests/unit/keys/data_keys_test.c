@@ -247,6 +247,47 @@ static void what_was_done_to_the_table_is_told(void **state)
     }
 }
 
+/* New keys would have the ids of those that are lost. */
+static void an_empty_table_of_a_used_database_is_refused(void **state)
+{
+    static const struct {
+        const char *use, *undo;
+    } cases[] = {
+        {"UPDATE AuditHead SET Mac = (SELECT WrappedKey FROM DataKeys WHERE Id = 3)",
+         "UPDATE AuditHead SET Mac = NULL"},
+        {"INSERT INTO Erasures (Id, SubjectKind, SubjectHash, ErasedAt, CreatedBy) SELECT "
+         "'01a1dec4-0000-7000-8000-000000000001', 1, WrappedKey, CreatedAt, 'admin' FROM DataKeys "
+         "WHERE Id = 2",
+         "DELETE FROM Erasures"},
+        {"INSERT INTO Clients (Id, Name, ClientIdentifier, SecretHash, SecretSalt) SELECT "
+         "'01a1dec4-0000-7000-8000-000000000001', 'a', 'a', WrappedKey, WrappedKey FROM DataKeys "
+         "WHERE Id "
+         "= 1; INSERT INTO ImportBatch (Id, ClientId, Status, FileName, FileType, CreatedAt) "
+         "SELECT "
+         "'01a1dec4-0000-7000-8000-000000000001', '01a1dec4-0000-7000-8000-000000000001', 3, 'a', "
+         "2, CreatedAt FROM DataKeys WHERE Id = 1; INSERT INTO ImportKept (BatchId, Sequence, "
+         "KeyId, "
+         "Sealed, CreatedAt) SELECT '01a1dec4-0000-7000-8000-000000000001', 1, Id, WrappedKey, "
+         "CreatedAt FROM DataKeys WHERE Id = 1",
+         "DELETE FROM ImportKept"},
+    };
+    struct df_data_keys keys = {0};
+    (void)state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_ok(open_with(key_a, NULL, t.dir, &keys), &err);
+        df_data_keys_release(&keys);
+        testdb_script(db, cases[i].use);
+        testdb_script(db, "DELETE FROM DataKeys");
+        if (open_with(key_a, NULL, t.dir, &keys) != DF_E_CONFIG ||
+            !strstr(err.detail, "restore its rows"))
+            fail_msg("%s: %s", cases[i].use, err.detail);
+        testdb_script(db, cases[i].undo);
+    }
+    assert_ok(open_with(key_a, NULL, t.dir, &keys), &err); /* as a new one */
+    df_data_keys_release(&keys);
+}
+
 static void a_new_key_is_followed_and_used_in_time(void **state)
 {
     const struct df_keys_settings settings = {.master_key = key_a};
@@ -357,6 +398,7 @@ int main(void)
         TEST(a_made_master_gives_way_to_a_configured_one),
         TEST(looking_changes_nothing),
         TEST(what_was_done_to_the_table_is_told),
+        TEST(an_empty_table_of_a_used_database_is_refused),
         TEST(a_new_key_is_followed_and_used_in_time),
         TEST(values_of_the_setting),
         TEST(a_credential_is_read_from_its_directory),
