@@ -14,7 +14,6 @@
 #define GROUP_DOCUMENTS 50   /* of a transaction */
 #define GROUP_ITEMS     200
 #define CHUNK_BYTES     (64 << 20) /* entries of a chunk are some 13 bytes an item */
-#define AGAIN_MS        60000      /* while documents are on their way */
 #define FILLING_MS      2000
 
 enum place { TICKET, CALLBACK, COUNTERPARTY, ACK, EVENT, CALL, BATCH, ITEM, PLACES };
@@ -652,8 +651,9 @@ static void end_pass(struct purge_job *j, const struct erase_pass *e)
         waits = waits || j->skipped.n[i] > 0;
     j->done = !waits;
     j->phase++;
-    j->pause_ms = waits ? AGAIN_MS : 0;
-    if (e->filling && j->phase * FILLING_MS < AGAIN_MS) /* at first it may be a matter of seconds */
+    j->pause_ms = waits ? PURGE_AGAIN_MS : 0;
+    /* At first it may be a matter of seconds. */
+    if (e->filling && j->phase * FILLING_MS < PURGE_AGAIN_MS)
         j->pause_ms = j->phase * FILLING_MS;
     j->cursor[0] = '\0';
 }

@@ -16,6 +16,7 @@
 #define LEDGER_MS 60000
 #define ERROR_MS  30000 /* before a job that failed is tried again */
 #define DAY_MS    INT64_C(86400000)
+#define AHEAD_MS  (2 * PURGE_AGAIN_MS) /* no honest lease reaches so far */
 /* How long a request waits for its purge, and a command for a progress line. */
 #define REQUEST_MS 20000
 #define COMMAND_MS 1000
@@ -323,7 +324,8 @@ static enum df_code run_take(struct df_db *db, struct df_purge *p, struct purge_
     enum df_code code =
         df_db_exec(db,
                    DF_Q(purge_job_take, .lease_until = df_time(now_ms + PURGE_LEASE_MS),
-                        .id = df_uuid(df_uuid_str(id)), .now = df_time(now_ms)),
+                        .id = df_uuid(df_uuid_str(id)), .now = df_time(now_ms),
+                        .ahead = df_time(now_ms + AHEAD_MS)),
                    &taken, err);
 
     if (code == DF_OK)
@@ -367,13 +369,15 @@ static enum df_code run_due(struct df_db *db, struct df_purge *p, struct purge_j
                             struct df_err *err)
 {
     struct due *d = arg;
+    int64_t now_ms = df_wall_ms(p->opt.clock);
     enum df_code code = df_db_query_int(db, DF_Q0(purge_job_running), &d->running, err);
 
     (void)j;
     d->found = false;
     if (code == DF_OK && d->running > 0)
-        code = df_db_one(db, DF_Q(purge_job_due, .now = df_time(df_wall_ms(p->opt.clock))),
-                         read_due, d, &d->found, err);
+        code = df_db_one(
+            db, DF_Q(purge_job_due, .now = df_time(now_ms), .ahead = df_time(now_ms + AHEAD_MS)),
+            read_due, d, &d->found, err);
     return code;
 }
 

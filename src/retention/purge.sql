@@ -31,15 +31,17 @@ SELECT COUNT(*) FROM PurgeJobs;
 -- name: purge_job_running
 SELECT COUNT(*) FROM PurgeJobs WHERE EndedAt IS NULL;
 
--- Jobs that nobody works on.
+-- Jobs that nobody works on. A lease beyond :ahead was written under another clock.
 -- name: purge_job_due
-SELECT Id FROM PurgeJobs WHERE EndedAt IS NULL AND LeaseUntil <= :now ORDER BY LeaseUntil, Id LIMIT 1;
+SELECT Id FROM PurgeJobs WHERE EndedAt IS NULL AND (LeaseUntil <= :now OR LeaseUntil > :ahead)
+ORDER BY LeaseUntil, Id LIMIT 1;
 -- dialect: sqlserver
-SELECT TOP (1) Id FROM PurgeJobs WHERE EndedAt IS NULL AND LeaseUntil <= :now ORDER BY LeaseUntil, Id;
+SELECT TOP (1) Id FROM PurgeJobs WHERE EndedAt IS NULL AND (LeaseUntil <= :now OR LeaseUntil > :ahead)
+ORDER BY LeaseUntil, Id;
 
 -- name: purge_job_take
 UPDATE PurgeJobs SET Fence = Fence + 1, LeaseUntil = :lease_until
-WHERE Id = :id AND EndedAt IS NULL AND LeaseUntil <= :now;
+WHERE Id = :id AND EndedAt IS NULL AND (LeaseUntil <= :now OR LeaseUntil > :ahead);
 
 -- name: purge_job_state
 SELECT State FROM PurgeJobs WHERE Id = :id;

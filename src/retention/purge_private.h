@@ -6,8 +6,9 @@
 #include "retention/purge.h"
 
 #define PURGE_LEASE_MS  20000
-#define PURGE_GROUP_MAX 100  /* batches that are counted together */
-#define PURGE_LITTLE    5000 /* rows: a request waits for it */
+#define PURGE_AGAIN_MS  60000 /* before an erasure's next pass: no lease is longer */
+#define PURGE_GROUP_MAX 100   /* batches that are counted together */
+#define PURGE_LITTLE    5000  /* rows: a request waits for it */
 
 struct df_purge {
     struct df_purge_options opt;

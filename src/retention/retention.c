@@ -157,7 +157,8 @@ static enum df_code run_take(struct df_db *db, struct df_job *job, struct df_err
         return code;
     return df_db_exec(db,
                       DF_Q(maintenance_take, .name = name, .due = df_time(t->now_ms + RUN_EVERY_MS),
-                           .now = df_time(t->at_once ? t->now_ms + 2 * RUN_EVERY_MS : t->now_ms)),
+                           .now = df_time(t->at_once ? t->now_ms + 2 * RUN_EVERY_MS : t->now_ms),
+                           .ahead = df_time(t->now_ms + 2 * RUN_EVERY_MS)),
                       &t->taken, err);
 }
 

@@ -9,10 +9,12 @@ INSERT INTO MaintenanceRuns (Name, DueAt)
 SELECT :name, :due
 WHERE NOT EXISTS (SELECT 1 FROM MaintenanceRuns AS o WITH (UPDLOCK, HOLDLOCK) WHERE o.Name = CAST(:name AS VARCHAR(51)));
 
+-- A time beyond :ahead was written under another clock.
 -- name: maintenance_take
-UPDATE MaintenanceRuns SET DueAt = :due WHERE Name = :name AND DueAt <= :now;
+UPDATE MaintenanceRuns SET DueAt = :due WHERE Name = :name AND (DueAt <= :now OR DueAt > :ahead);
 -- dialect: sqlserver
-UPDATE MaintenanceRuns SET DueAt = :due WHERE Name = CAST(:name AS VARCHAR(51)) AND DueAt <= :now;
+UPDATE MaintenanceRuns SET DueAt = :due
+WHERE Name = CAST(:name AS VARCHAR(51)) AND (DueAt <= :now OR DueAt > :ahead);
 
 -- --- batches: removed by batches.c ---
 

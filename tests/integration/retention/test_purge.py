@@ -325,6 +325,21 @@ def test_two_processes_share_a_job_without_counting_twice(make_server, make_back
     assert ended(servers[1], job_id)["counts"] == {"ImportBatch": 2600, "ImportItem": 5200}
 
 
+def test_times_of_a_clock_that_was_ahead_hold_nothing_up(make_server):
+    server = make_server(config={**MAINTAIN, "retention": {"batches": "30"}})
+    rows, ident = Rows(server.backend), str(uuid.uuid4())
+    due = "SELECT COUNT(*) FROM MaintenanceRuns WHERE Name = 'retention' AND DueAt < '2098-01-01T00:00:00.000Z'"
+    wait_for(lambda: server.backend.query(due)[0][0] == 1, "the first run")
+    server.stop()
+    rows.write("UPDATE MaintenanceRuns SET DueAt = '2099-01-01T00:00:00.000Z' WHERE Name = 'retention'")
+    rows.insert("PurgeJobs", [{"Id": ident, "Kind": "older", "Target": "36500", "Cutoff": "1930-01-01T00:00:00.000Z", "CountsJson": "{}",
+                              "SkippedJson": "{}", "CreatedBy": "admin", "CreatedAt": "2026-01-01T00:00:00.000Z",
+                              "UpdatedAt": "2026-01-01T00:00:00.000Z", "Fence": 1, "LeaseUntil": "2099-01-01T00:00:00.000Z"}])
+    server.start()
+    assert ended(server, ident)["state"] == "Done"
+    wait_for(lambda: server.backend.query(due)[0][0] == 1, "the next run")
+
+
 def test_a_job_is_stopped_between_steps(make_server):
     server = make_server(config=CONFIG)
     rows, client = Rows(server.backend), server.new_client("Many")
