@@ -47,6 +47,18 @@ static void check_relay(const struct df_relay_settings *r, const char *own_url,
         df_buf_addf(complaints, "[server] require_tls: relay.%s.target: %s\n", r->name, risk);
 }
 
+/* The way to the proxy is never encrypted. */
+static void check_proxy(const struct df_secret *proxy, struct df_buf *complaints)
+{
+    struct df_url u;
+
+    if (proxy && df_url_parse(df_secret_str(proxy), &u, NULL) == DF_OK && u.userinfo.ptr &&
+        !df_host_is_loopback(u.host))
+        df_buf_addz(complaints,
+                    "[server] require_tls: security.proxy has credentials, which go to "
+                    "it in the clear: leave them out, or use a proxy on this machine\n");
+}
+
 void df_settings_check_tls(const struct df_settings *s, struct df_buf *complaints)
 {
     const struct {
@@ -72,6 +84,7 @@ void df_settings_check_tls(const struct df_settings *s, struct df_buf *complaint
     for (size_t i = 0; i < s->integration_count; i++)
         check_url("base_url of integration.", s->integrations[i].name, s->integrations[i].base_url,
                   complaints);
+    check_proxy(s->security.proxy, complaints);
     df_locks_check_tls(&s->locks, complaints);
     df_ship_check_tls(&s->ship, complaints);
     check_database("database.url", "", s->store.url, complaints);
