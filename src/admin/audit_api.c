@@ -132,12 +132,14 @@ static void close_export(struct listing *l)
     l->size = 0;
 }
 
-/* Page by page, so that no more than one is in memory. */
+/* Page by page, so that no more than one is in memory. A page for which nothing was found looked at
+ * as many entries as one may: the caller goes on from there, lest a reader is held for the whole
+ * log. */
 static enum df_code run_export(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct listing *l = (struct listing *)w;
     struct df_audit_filter f = l->filter;
-    int64_t left = l->rows;
+    int64_t left = l->rows, shown = 0;
     struct df_buf text;
 
     close_export(l);
@@ -151,9 +153,10 @@ static enum df_code run_export(struct df_db *db, struct df_work *w, struct df_er
         if (code == DF_OK)
             code = add_to_file(l, &text, err);
         df_buf_reset(&text);
-        left -= page.shown;
+        shown = page.shown;
+        left -= shown;
         l->next = f.after = page.next;
-    } while (code == DF_OK && left > 0 && f.after > 0);
+    } while (code == DF_OK && left > 0 && shown > 0 && f.after > 0);
     df_buf_release(&text);
     return code;
 }
