@@ -1,12 +1,12 @@
 -- Kept records under older data keys, for rotation.
 
--- :lost rows do not open, and stay in front.
+-- :lost rows do not open, and stay in front. A newer key is in use elsewhere, and this process will follow it.
 -- name: kept_older
 -- dialect: sqlite, postgres
-SELECT BatchId, Sequence, Sealed FROM ImportKept WHERE KeyId <> :current
+SELECT BatchId, Sequence, Sealed FROM ImportKept WHERE KeyId < :current
 ORDER BY KeyId, BatchId, Sequence LIMIT :limit OFFSET :lost;
 -- dialect: sqlserver
-SELECT BatchId, Sequence, Sealed FROM ImportKept WHERE KeyId <> :current
+SELECT BatchId, Sequence, Sealed FROM ImportKept WHERE KeyId < :current
 ORDER BY KeyId, BatchId, Sequence OFFSET :lost ROWS FETCH NEXT :limit ROWS ONLY;
 
 -- Leaves a record alone that was replaced meanwhile.

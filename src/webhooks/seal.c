@@ -58,7 +58,8 @@ static enum df_code reseal_secret(struct df_db *db, struct page *p, const struct
     if (!plain.ptr && !sealed.ptr)
         return DF_OK;
     p->next.opened++;
-    if (key == df_keys_current(p->keys))
+    /* A newer key is in use elsewhere: this process will follow it, and moves nothing back. */
+    if (key >= df_keys_current(p->keys))
         return DF_OK;
     if (sealed.ptr &&
         df_keys_open(p->keys, DF_KEY_SECRET, id, sealed, &p->arena, &secret, &why) != DF_OK) {

@@ -232,6 +232,20 @@ def test_another_process_follows_a_rotation(make_server, backend_name, receiver,
     wait_for(lambda: other.log("DataKeyInUse"), "the other process to use it too")
 
 
+def test_nothing_is_moved_back_from_a_newer_key(make_server, receiver, tmp_path):
+    """As by a process that has not followed a rotation yet."""
+    clock = FakeClock(tmp_path)
+    server = make_server(config=PRIVATE, clock=clock)
+    hooks_of(server).create(receiver.url)
+    key = rotate(server, clock)
+    moved(server, clock, key)
+    server.stop()
+    server.backend.script(f"UPDATE DataKeys SET ActiveAt = '2099-01-01T00:00:00.000Z' WHERE Id = {key}")
+    server.start()
+    assert keys_of(server)[1]["current"] and keys_of(server)[key]["secrets"] == 1
+    assert not server.log("WebhookSecretsLost") and not server.log("DataKeyLost")
+
+
 def test_one_secret_that_does_not_open_keeps_no_server_from_starting(make_server, receiver):
     server = make_server(config=PRIVATE)
     hooks = hooks_of(server)
