@@ -220,6 +220,7 @@ static const struct text_column columns[] = {
     TEXT(mask_item_error, false, false),      TEXT(mask_batch_error, true, false),
     TEXT(mask_batch_summary, true, false),    TEXT(mask_batch_metadata, true, true),
     TEXT(mask_batch_columns, true, true),     TEXT(mask_batch_requested, true, false),
+    TEXT(mask_batch_file, true, false),       TEXT(mask_ticket_code, false, false),
     TEXT(mask_chunk_error, false, false),     TEXT(mask_chunk_ack, false, true),
     TEXT(mask_ticket_error, false, false),    TEXT(mask_ticket_return, false, false),
     TEXT(mask_ticket_gateway, false, false),  TEXT(mask_ticket_callback, false, false),

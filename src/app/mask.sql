@@ -79,6 +79,18 @@ WHERE Id = :id AND CallbackHash IS NULL AND CallbackPayloadJson = :old;
 -- with: key = Id
 -- with: column = RequestedBy
 
+-- Only of batches that are over: until then the name is the file's.
+-- name: mask_batch_file_read
+-- row: free_text
+SELECT Id AS RowKey, FileName AS Body FROM ImportBatch
+WHERE Id > :after AND FileName IS NOT NULL AND Status IN (3, 4, 5, 6) ORDER BY Id LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) Id AS RowKey, FileName AS Body FROM ImportBatch
+WHERE Id > :after AND FileName IS NOT NULL AND Status IN (3, 4, 5, 6) ORDER BY Id;
+
+-- name: mask_batch_file_write
+UPDATE ImportBatch SET FileName = :text WHERE Id = :key AND FileName = :old AND Status IN (3, 4, 5, 6);
+
 -- template: mask_text.sqlt
 -- with: name = mask_chunk_error
 -- with: table = ImportChunk
@@ -114,6 +126,18 @@ WHERE Id = :id AND CallbackHash IS NULL AND CallbackPayloadJson = :old;
 -- with: table = TB_TICKET_INTERFACE
 -- with: key = Id
 -- with: column = CallbackMessage
+
+-- As by the template, for a VARCHAR.
+-- name: mask_ticket_code_read
+-- row: free_text
+SELECT Id AS RowKey, CallbackCode AS Body FROM TB_TICKET_INTERFACE
+WHERE Id > :after AND CallbackCode IS NOT NULL ORDER BY Id LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) Id AS RowKey, CallbackCode AS Body FROM TB_TICKET_INTERFACE
+WHERE Id > :after AND CallbackCode IS NOT NULL ORDER BY Id;
+
+-- name: mask_ticket_code_write
+UPDATE TB_TICKET_INTERFACE SET CallbackCode = :text WHERE Id = :key AND CallbackCode = CAST(:old AS VARCHAR(51));
 
 -- template: mask_text.sqlt
 -- with: name = mask_counterparty

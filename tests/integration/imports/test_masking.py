@@ -8,6 +8,7 @@ import pytest
 from harness import FakeClock, wait_for
 from test_imports_process import configuration, make_peer, send, wait_end  # noqa: F401 (fixtures)
 from test_imports_receive import execute, taken, upload
+from test_interface_tickets import flat
 
 PEOPLE = [{"Nome": "Maria Aparecida", "Fone": "(51) 99900-0001", "CPF": "529.982.247-25", "E-mail": "maria@example.com",
            "Obs": "ligar para +5551999000002"},
@@ -237,6 +238,23 @@ def test_older_rows_are_masked_by_a_command(make_server, make_peer):  # noqa: F8
     assert mask() == {"items": 0, "kept": 0, "callbacks": 0, "texts": 0, "dryRun": False}
     entries = [e for e in old.admin().get("/admin/audit").json["items"] if e["action"] == "PayloadsMasked"]
     assert len(entries) == 1
+
+
+def test_older_names_of_files_and_codes_of_callbacks_are_masked_by_the_command(make_server, make_peer):  # noqa: F811
+    server = make_server(config=masking(make_peer(), "keep"))
+    client = server.new_client(scopes=["imports", "interface"])
+    over, waiting = (send(client, PEOPLE) for _ in range(2))
+    ticket = client.post("/api/tickets", flat()).json["id"]
+    for batch in (over, waiting):
+        wait_end(client, batch)
+    server.stop()
+    execute(server, "UPDATE ImportBatch SET FileName = '529.982.247-25.csv'")
+    execute(server, f"UPDATE ImportBatch SET Status = 0 WHERE Id = '{waiting}'")
+    execute(server, f"UPDATE TB_TICKET_INTERFACE SET CallbackCode = '529.982.247-25' WHERE Id = {ticket}")
+    assert server.cli("mask", "--set", "sensitive_data.mode=mask").returncode == 0
+    names = dict(server.backend.query("SELECT CAST(Id AS VARCHAR(36)), FileName FROM ImportBatch"))
+    assert "529" not in names[over] and names[over].endswith(".csv") and names[waiting] == "529.982.247-25.csv"
+    assert "529" not in server.backend.query(f"SELECT CallbackCode FROM TB_TICKET_INTERFACE WHERE Id = {ticket}")[0][0]
 
 
 HEADLESS = b"Fone;529.982.247-25;maria@example.com\n51999000001;a;b\n"  # its first person is in the names of columns
