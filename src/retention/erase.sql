@@ -24,7 +24,7 @@ SET RawPayloadJson = :erased, PayloadHash = NULL, LastError = NULL, ReturnLastEr
     GatewaySendDismissedAt = CASE WHEN GatewaySendStatus = 'Error' THEN COALESCE(GatewaySendDismissedAt, :now)
                                   ELSE GatewaySendDismissedAt END,
     CallbackPayloadJson = CASE WHEN CallbackPayloadJson IS NULL THEN NULL ELSE :erased END, CallbackMessage = NULL,
-    CallbackHash = NULL, ErasedAt = :now
+    CallbackCode = NULL, CallbackHash = NULL, ErasedAt = :now
 WHERE Id = :id AND Status IN ('Processed', 'Error') AND NextAttemptAt IS NULL AND GatewaySendNextAttemptAt IS NULL
   AND CASE WHEN CAST(:callback AS INT) = 1 THEN CallbackReceivedAt ELSE COALESCE(PayloadAt, CreatedAt) END <= :cutoff
   AND NOT EXISTS (SELECT 1 FROM TB_TICKET_RETURN_OUTBOX AS o

@@ -96,6 +96,7 @@ def test_every_document_of_the_person_and_no_other(server, client, rows):
     number, other = phone(), phone()
     made, kept = everything(server, client, rows, number), everything(server, client, rows, other)
     assert {p: ids for p, ids in places(server, phone=number).items()} == {p: [i] for p, i in made.items()}
+    rows.write(f"UPDATE TB_TICKET_INTERFACE SET CallbackCode = '{number[-11:]}' WHERE Id = {made['ticket']}")
     expected = {"TB_TICKET_INTERFACE": 1, "TB_COUNTERPARTIES": 1, "outbox_events": 1, "IntegrationCalls": 1,
                 "TB_FUNCTIONAL_ACK_OUTBOX": 1}
     assert purge(server, subject={"phone": spelled(number)}, dryRun=True)["counts"] == expected
@@ -103,7 +104,8 @@ def test_every_document_of_the_person_and_no_other(server, client, rows):
     done = purge(server, subject={"phone": spelled(number)})
     assert (done["state"], done["counts"], done["skipped"]) == ("Done", expected, {})
     assert places(server, phone=number) == {} and places(server, phone=other) == {p: [i] for p, i in kept.items()}
-    assert columns(server, "TB_TICKET_INTERFACE", made["ticket"], "RawPayloadJson", "PayloadHash", "Status") == [ERASED, None, "Processed"]
+    assert columns(server, "TB_TICKET_INTERFACE", made["ticket"], "RawPayloadJson", "PayloadHash", "Status", "CallbackCode") == [
+        ERASED, None, "Processed", None]
     assert columns(server, "TB_COUNTERPARTIES", made["counterparty"], "RawPayload", "Name") == [ERASED, None]
     assert columns(server, "outbox_events", f"'{made['event']}'", "payload", "status") == [ERASED, "DISMISSED"]
     assert columns(server, "TB_FUNCTIONAL_ACK_OUTBOX", made["ack"], "PayloadJson", "Status") == [ERASED, "Error"]
