@@ -7,6 +7,7 @@
 #include "retention/retention.sql.h"
 #include "store/rows.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -276,6 +277,8 @@ static enum df_code estimate_batches(struct df_purge *p, struct purge_job *j, st
             j->skipped.n[DF_PURGED_BATCHES] += f->at[i].waits;
         if (code == DF_OK && f->count > 0)
             (void)snprintf(j->cursor, sizeof j->cursor, "%s", f->at[f->count - 1].id.text);
+        if (code == DF_OK && f->count > 0 && atomic_load(&p->stopping))
+            code = df_err_set(err, DF_E_BUSY, "The server is stopping.");
     } while (code == DF_OK && f->count > 0);
     free(f);
     j->cursor[0] = '\0';

@@ -244,6 +244,19 @@ static void what_does_not_wait_goes(void **state)
     assert_int_equal(testdb_int(db, &attempts), 0);
 }
 
+static void a_stop_does_not_wait_for_a_long_count(void **state)
+{
+    const struct df_purge_request all = {
+        .kind = DF_PURGE_CLIENT, .client = DF_STR("acme"), .dry_run = true};
+    (void)state;
+
+    testdb_script(db, "INSERT INTO ImportBatch (Id, ClientId, Status, FileName, FileType) VALUES "
+                      "('01a1dec4-0000-7000-8000-000000000009', '" CLIENT "', 3, 'a', 2)");
+    assert_ok(run_purge(&all, &err), &err);
+    df_purge_stop(purge);
+    assert_int_equal(run_purge(&all, &err), DF_E_BUSY);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -251,6 +264,7 @@ int main(void)
         TEST(a_return_that_is_retried_stays),
         TEST(a_ticket_that_comes_again_stays),
         TEST(what_does_not_wait_goes),
+        TEST(a_stop_does_not_wait_for_a_long_count),
     };
     df_log_init(DF_LOG_ERROR, DF_LOG_JSON, df_clock_real());
     return testdb_run_tests("meanwhile", &dialect, tests, sizeof(tests) / sizeof(tests[0]));
