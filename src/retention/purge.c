@@ -16,7 +16,7 @@
 #define LEDGER_MS 60000
 #define ERROR_MS  30000 /* before a job that failed is tried again */
 #define DAY_MS    INT64_C(86400000)
-#define AHEAD_MS  (2 * PURGE_AGAIN_MS) /* no honest lease reaches so far */
+#define AHEAD_MS  (INT64_C(2) * PURGE_AGAIN_MS) /* no honest lease reaches so far */
 /* How long a request waits for its purge, and a command for a progress line. */
 #define REQUEST_MS 20000
 #define COMMAND_MS 1000

@@ -1408,6 +1408,7 @@ def test_a_killed_owner_is_followed_at_once_with_one_data_directory(make_pair, m
     client = servers[0].new_client()
     batch = send(client, leads(100))
     wait_for(lambda: len(peer.came(batch)) == 8, "four under way")
+    wait_for(lambda: client.get(f"/imports/{batch}").json["processedRecords"] == 40, "the four before them settled")
     owner, other = owner_of(batch, servers)
     owner.kill()
     found = wait_end(Http(other, client.headers), batch)  # a lock that nobody gives back is freed after minutes

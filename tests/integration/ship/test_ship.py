@@ -68,7 +68,8 @@ def test_names_of_the_common_schema(make_sqlite_server):
         server = make_sqlite_server(config=configuration(target, ship=f"{target.url}/logs-ours-prod", ship_labels="site=poa"))
         ask(server, "ecs-1")
         wait_all(server, target)
-        document, = (d for d in target.documents.values() if d.get("labels", {}).get("correlationId") == "ecs-1")
+        document, = wait_for(lambda: [d for d in list(target.documents.values())
+                                      if d.get("labels", {}).get("correlationId") == "ecs-1"], "its line")
         assert document["event.action"] == "RequestServed" and document["labels"]["site"] == "poa"
         assert document["client.ip"].startswith("127.") and len(document["trace.id"]) == 32
         assert document["dataflow"]["status"] == 404 and document["service.name"] == "dataflow"
