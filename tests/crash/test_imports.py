@@ -21,7 +21,7 @@ import pg
 
 ROUNDS = int(os.environ.get("DATAFLOW_CRASH_ROUNDS", "50"))
 KILLS = int(os.environ.get("DATAFLOW_CRASH_IMPORT_KILLS", max(5, ROUNDS * 3 // 10)))
-RECORDS = int(os.environ.get("DATAFLOW_CRASH_RECORDS", 400 * KILLS))
+RECORDS = int(os.environ.get("DATAFLOW_CRASH_RECORDS", max(6000, 400 * KILLS)))  # enough for the kills
 BATCH_SIZE = max(20, RECORDS // 1000)
 ENDED = 60 + KILLS * 2 + RECORDS // 500  # seconds that it may take
 ACK_TIMEOUT_MS = 1000
@@ -188,7 +188,7 @@ def test_an_import_through_kill_9(world):  # noqa: F811
     journal.read()
     check_items(world, batch, made)
     requests, reasons = check_sends(world, batch, journal)
-    assert len(world.kills) >= min(3, KILLS), "kills fell while work was under way; how many depends on the machine"
+    assert len(world.kills) >= min(5, KILLS), "kills fell while work was under way"
     world.finish()
     print(f"\n{world.backend.name}: {RECORDS} records, {len(world.kills)} kills in {killed - begun:.1f} s, over after"
           f" {ended - begun:.1f} s; {requests} requests for {-(-RECORDS // BATCH_SIZE)} chunks, sent again:"
