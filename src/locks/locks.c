@@ -13,12 +13,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define REGISTER_MS 5000
-#define SWEEP_MS    INT64_C(3600000)
-#define BREAKS_MAX  64 /* that wait; one that is left out ends with its lease */
-#define AGAIN       10 /* an extension that failed is repeated after this part of the lease */
-#define MARGIN      10 /* no work is started in the last part of the lease */
-#define DRIFT_MS    2
+/* Between two looks at the register: who uses Redis learns of longer leases there. */
+#define REGISTER_REDIS_MS 5000
+#define REGISTER_SQL_MS   60000
+
+#define SWEEP_MS          INT64_C(3600000)
+#define BREAKS_MAX        64 /* that wait; one that is left out ends with its lease */
+#define AGAIN             10 /* an extension that failed is repeated after this part of the lease */
+#define MARGIN            10 /* no work is started in the last part of the lease */
+#define DRIFT_MS          2
 
 struct lock_held {
     struct df_link link;
@@ -41,6 +44,7 @@ struct df_locks {
     struct lock_registry registry;
     struct df_loop loop;
     bool registered;
+    int64_t register_ms;
     int64_t registered_ms; /* monotonic, of the loop */
     int64_t swept_ms;
     struct df_mutex lock;
@@ -430,7 +434,7 @@ static int64_t keep_registered(struct df_locks *l)
 
     if (!l->registered)
         return INT64_MAX;
-    if (mono_ms - l->registered_ms >= REGISTER_MS) {
+    if (mono_ms - l->registered_ms >= l->register_ms) {
         renew_registration(l);
         l->registered_ms = mono_ms;
     }
@@ -438,7 +442,7 @@ static int64_t keep_registered(struct df_locks *l)
         if (sql_locks_sweep(&l->opt, &err) == DF_OK)
             l->swept_ms = mono_ms;
     }
-    return l->registered_ms + REGISTER_MS - mono_ms;
+    return l->registered_ms + l->register_ms - mono_ms;
 }
 
 static int64_t keep_locks(void *arg)
@@ -507,6 +511,7 @@ enum df_code df_locks_open(const struct df_locks_options *opt, struct df_locks *
         df_locks_free(l);
         return code;
     }
+    l->register_ms = opt->settings.provider == DF_LOCKS_REDIS ? REGISTER_REDIS_MS : REGISTER_SQL_MS;
     l->registered_ms = l->swept_ms = df_mono_ms(opt->clock);
     df_loop_start(&l->loop,
                   &(struct df_loop_options){

@@ -83,11 +83,11 @@ UPDATE LockInstallation SET RedisUsedAt = SYSUTCDATETIME() WHERE Id = 1;
 
 -- name: provider_sweep
 -- dialect: sqlite
-DELETE FROM LockProviders WHERE RenewedAt < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-60 seconds');
+DELETE FROM LockProviders WHERE RenewedAt < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-180 seconds');
 -- dialect: postgres
-DELETE FROM LockProviders WHERE RenewedAt < clock_timestamp() - INTERVAL '60 seconds';
+DELETE FROM LockProviders WHERE RenewedAt < clock_timestamp() - INTERVAL '180 seconds';
 -- dialect: sqlserver
-DELETE FROM LockProviders WHERE RenewedAt < DATEADD(SECOND, -60, SYSUTCDATETIME());
+DELETE FROM LockProviders WHERE RenewedAt < DATEADD(SECOND, -180, SYSUTCDATETIME());
 
 -- name: provider_list
 SELECT Id, Provider, LeaseMs FROM LockProviders ORDER BY Id;

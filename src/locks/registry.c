@@ -1,7 +1,8 @@
 /*
  * Which processes take locks, and by which provider (LockProviders): all must use the same one. A
  * process that starts looks at the others in one transaction, and those who start follow one
- * another at the row of LockInstallation. A row that was not renewed for a minute does not count.
+ * another at the row of LockInstallation. A row that was not renewed for three minutes does not
+ * count.
  */
 #include "base/instance.h"
 #include "base/log.h"
@@ -123,7 +124,7 @@ static enum df_code run_renew(struct df_db *db, struct df_job *job, struct df_er
 
     enum df_code code = df_db_exec(db, DF_Q(provider_renew, .id = own_id(x)), &affected, err);
     x->was_forgotten = affected == 0;
-    if (code == DF_OK)
+    if (code == DF_OK && (x->was_forgotten || x->opt->settings.provider == DF_LOCKS_REDIS))
         code = look_at_others(db, x, err);
     if (code == DF_OK && x->was_forgotten && !x->differs)
         code = add_own_row(db, x, err);
@@ -133,7 +134,8 @@ static enum df_code run_renew(struct df_db *db, struct df_job *job, struct df_er
 enum df_code lock_register_renew(const struct df_locks_options *opt, struct lock_registry *r,
                                  bool *ret_barred, struct df_err *err)
 {
-    struct registering x = {.job = {.run = run_renew}, .opt = opt};
+    struct registering x = {
+        .job = {.run = run_renew}, .opt = opt, .longest_ms = atomic_load(&r->longest_ms)};
 
     enum df_code code = df_store_write_wait(opt->store, &x.job, err);
     if (code != DF_OK)
@@ -166,5 +168,5 @@ void lock_register_end(const struct df_locks_options *opt)
     struct df_err err = DF_ERR_INIT;
 
     if (df_store_write_wait(opt->store, &x.job, &err) != DF_OK)
-        df_log_warn("LockProviderLeft", "%s; the row is forgotten after a minute", err.detail);
+        df_log_warn("LockProviderLeft", "%s; the row is forgotten after three minutes", err.detail);
 }

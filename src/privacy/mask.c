@@ -395,10 +395,23 @@ static bool is_sensitive_name(struct walk *w)
     return false;
 }
 
+/* Whether a look at the text is worthwhile: every number has digits, every address an @. */
+static bool may_be_personal(struct df_str text)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < text.len; i++)
+        found |= (unsigned)(unsigned char)text.ptr[i] - '0' < 10 || text.ptr[i] == '@';
+    return found;
+}
+
 /* Appends free text, with the numbers and addresses in it masked. */
 static void put_text(struct walk *w, struct df_str text)
 {
-    w->changed |= df_mask_text(text, w->out);
+    if (may_be_personal(text))
+        w->changed |= df_mask_text(text, w->out);
+    else
+        df_buf_adds(w->out, text);
 }
 
 /* A text whose escapes were taken out: what is found in it may have been written with them. False:
@@ -442,16 +455,6 @@ static enum df_json_token take_name(struct walk *w)
     df_buf_addz(w->out, "\":");
     w->named = true;
     return DF_TOK_KEY;
-}
-
-/* Whether a look at the text is worthwhile: every number has digits, every address an @. */
-static bool may_be_personal(struct df_str text)
-{
-    bool found = false;
-
-    for (size_t i = 0; i < text.len; i++)
-        found |= (unsigned)(unsigned char)text.ptr[i] - '0' < 10 || text.ptr[i] == '@';
-    return found;
 }
 
 static bool begins_as_json(struct df_str text)
