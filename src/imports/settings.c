@@ -35,7 +35,7 @@ const struct df_config_key df_imports_keys[] = {
     DF_KEY_OPTIONAL_URL("queue_url", S, queue_url, "The broker: amqp(s)://user:password@host/vhost, or Kafka's host:port,host:port."),
     DF_KEY_STRING("queue_name", S, queue_name, "dataflow.batch-ready", "The queue, or the topic; each installation has its own."),
     DF_KEY_SECRET("queue_properties", S, queue_properties, "kafka: further settings of librdkafka, name=value;name=value."),
-    DF_KEY_INT_IN(DF_SECONDS, "queue_backstop_seconds", S, backstop_ms, "60", 1, 86400, "How often an idle worker looks although no message came; every poll_ms while the broker is away."),
+    DF_KEY_INT_IN(DF_SECONDS, "queue_backstop_seconds", S, backstop_ms, "30", 1, 86400, "How often an idle worker looks although no message came; every poll_ms while the broker is away."),
     DF_KEY_INT("workers", S, workers, "4", 1, 64, "Batches that this process works on at a time, in concurrent mode."),
     DF_KEY_INT_IN(DF_SECONDS, "fair_seconds", S, fair_ms, "60", 0, 86400, "A batch that has been worked on for this long gives way when another client's batch waits; 0: never, and batches are taken in the order in which they came."),
     DF_KEY_INT("max_records", S, max_records, "2000000", 1, 2147483647, "Records of one file, a run of empty records counted as one; over it the batch fails before anything is sent."),

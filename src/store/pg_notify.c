@@ -26,7 +26,7 @@
 #define PROBE_MS       3000
 #define PROBE          "dataflow-probe"
 #define STATEMENT_MS   5000
-#define QUIET_MS       120000 /* after which the server is pinged */
+#define QUIET_MS       300000 /* after which the server is pinged */
 #define COMMAND_MAX    320
 
 /* A statement of this notifier. */

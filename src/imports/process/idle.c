@@ -3,7 +3,9 @@
  *
  * Without a queue they look every poll_ms. With one (announce.h) a message has them look, and they
  * look by themselves only every backstop_ms, or when something is due that the last look found: a
- * scheduled batch, or one that waits for OmniFlow. While the broker is away they poll.
+ * scheduled batch, or one that waits for OmniFlow. While there are batches that were not taken they
+ * look several times in a lease: an owner may have died, or the locks may have been away. While the
+ * broker is away they poll.
  *
  * A message is taken from the broker only while a worker is idle, and acknowledged after a look
  * that began later has ended (`asked`, `tried`). By then the batch that it tells of is in work, or
@@ -14,6 +16,7 @@
 #include "imports/process/process.sql.h"
 #include "imports/process/process_private.h"
 
+#define LOOKS_A_LEASE  6
 #define BACKLOG_SHARE  20    /* counting takes no more than this part of the time, */
 #define BACKLOG_MAX_MS 60000 /* but is no older than this */
 
@@ -128,10 +131,10 @@ void import_batch_ended(struct df_imports *i, bool gave_way)
 
 /* --- waiting --- */
 
-void import_look_found(struct df_imports *i, int64_t scheduled_ms, int64_t waiting_ms)
+void import_look_found(struct df_imports *i, int64_t scheduled_ms, int64_t waiting_ms, bool open)
 {
     df_lock(&i->lock);
-    i->outlook = (struct import_outlook){scheduled_ms, waiting_ms};
+    i->outlook = (struct import_outlook){scheduled_ms, waiting_ms, open};
     df_unlock(&i->lock);
 }
 
@@ -155,6 +158,8 @@ int64_t import_idle_ms(struct df_imports *i)
     df_unlock(&i->lock);
     if (left_ms > 0)
         wait_ms = sooner(wait_ms, left_ms);
+    if (o.open)
+        wait_ms = sooner(wait_ms, df_locks_lease_ms(i->opt.locks) / LOOKS_A_LEASE);
     if (o.scheduled_ms >= 0)
         wait_ms = sooner(wait_ms, o.scheduled_ms - now_ms);
     if (o.waiting_ms >= 0) {

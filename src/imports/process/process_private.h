@@ -184,6 +184,7 @@ struct import_peer {
 struct import_outlook {
     int64_t scheduled_ms;
     int64_t waiting_ms; /* since when a batch waits for OmniFlow that is not tried again yet */
+    bool open;          /* there were batches for somebody to take, or to take over */
 };
 
 /* A pass over the outside storage, of df_imports_sweep_turn. */
@@ -274,7 +275,7 @@ void import_instances_sweep(struct df_imports *i);
 
 /* A worker begins to look; the value is for the end of that look. */
 uint64_t import_look_begins(struct df_imports *i);
-void import_look_found(struct df_imports *i, int64_t scheduled_ms, int64_t waiting_ms);
+void import_look_found(struct df_imports *i, int64_t scheduled_ms, int64_t waiting_ms, bool open);
 void import_look_ended(struct df_imports *i, uint64_t asked, bool took);
 /* How long an idle worker waits unless it is woken. */
 int64_t import_idle_ms(struct df_imports *i);

@@ -185,7 +185,7 @@ static bool is_abandoned(struct claim *cl, const struct candidate *c, int64_t wa
 }
 
 /* Watches a batch in work, and tells whether its owner has not renewed it for so long that its lock
- * is worth a try. */
+ * is worth a try: as this process has seen it, or by the owner's clock, which may be wrong. */
 static bool is_unrenewed(struct claim *cl, const struct candidate *c)
 {
     const struct df_imports *i = cl->i;
@@ -201,7 +201,8 @@ static bool is_unrenewed(struct claim *cl, const struct candidate *c)
             old->locked_ms == c->locked_ms)
             w->since_ms = old->since_ms;
     }
-    return now_ms - w->since_ms >= 2 * import_renew_ms(i);
+    return now_ms - w->since_ms >= 2 * import_renew_ms(i) ||
+           df_wall_ms(i->opt.clock) - c->locked_ms >= 2 * import_renew_ms(i);
 }
 
 /* Whether the lock alone can tell if the owner is alive. */
@@ -555,10 +556,11 @@ static enum df_code is_claim_worthwhile(struct df_imports *i, bool *ret, bool *r
     struct look l = {.job = {.run = run_claim_look}, .tried_ms = tried_before(i), .due_ms = -1};
     enum df_code code = df_store_read_wait(i->opt.store, &l.job, err);
 
-    if (code == DF_OK)
-        import_look_found(i, l.due_ms, l.waiting_ms);
     *ret_due = code == DF_OK && l.due_ms >= 0 && l.due_ms <= df_wall_ms(i->opt.clock);
-    *ret = code == DF_OK && (l.pending > 0 || l.processing > (int64_t)working_count(i) || *ret_due);
+    bool open = l.pending > 0 || l.processing > (int64_t)working_count(i);
+    *ret = code == DF_OK && (open || *ret_due);
+    if (code == DF_OK)
+        import_look_found(i, l.due_ms, l.waiting_ms, open);
     return code;
 }
 

@@ -280,6 +280,21 @@ def test_a_batch_that_its_owner_gives_back_is_taken_up_by_another_at_once(make_i
     assert [row[1] for row in site.rows()] == ["new", "givenBack"]
 
 
+@on_sqlite
+def test_a_batch_whose_owner_is_killed_is_taken_over_long_before_the_backstop(make_installation):
+    site = make_installation(poll_ms=50, lease_seconds=3)
+    going = threading.Event()
+    site.peer.answer = lambda request: 200 if going.wait(100) else 503
+    first = site.worker()
+    batch = send(site.client, leads(1))
+    wait_for(lambda: site.peer.came(batch), "the batch in work")
+    second = site.worker()  # sees it at its start, and that somebody has it
+    first.kill()
+    going.set()
+    assert wait_end(site.client, batch)["status"] == "Completed"
+    assert second.log("BatchFinalized"), "although no message told of it"
+
+
 def test_batches_that_are_due_retried_or_released_are_announced(make_installation):
     site = make_installation(poll_ms=200)
     site.worker()

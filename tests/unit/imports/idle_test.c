@@ -195,9 +195,9 @@ static void an_idle_worker_waits_as_long_as_it_can(void **state)
         connected = rows[k].connected;
         i.peer.away = rows[k].away_ms >= 0;
         i.peer.probe_at_ms = df_mono_ms(&clock_.base) + rows[k].away_ms;
-        import_look_found(&i,
-                          rows[k].scheduled_ms == INT64_MIN ? -1 : NOW_MS + rows[k].scheduled_ms,
-                          rows[k].waiting_ms == INT64_MIN ? -1 : NOW_MS + rows[k].waiting_ms);
+        import_look_found(
+            &i, rows[k].scheduled_ms == INT64_MIN ? -1 : NOW_MS + rows[k].scheduled_ms,
+            rows[k].waiting_ms == INT64_MIN ? -1 : NOW_MS + rows[k].waiting_ms, false);
         if (import_idle_ms(&i) != rows[k].wait_ms)
             fail_msg("%s: %lld", rows[k].what, (long long)import_idle_ms(&i));
     }
