@@ -13,7 +13,7 @@ import uuid
 from urllib.parse import quote, quote_plus
 
 import pytest
-from harness import ADMIN_KEY, MASTER_KEY, ROOT, FakeClock, wait_for
+from harness import ADMIN_KEY, MASTER_KEY, ROOT, TIMEOUT, FakeClock, wait_for
 from test_imports_process import configuration, wait_end
 from test_imports_receive import taken, upload
 from test_interface_acks import short
@@ -476,7 +476,7 @@ class Run:
             found = re.search(r"(?m)^dataflow_retention_last_run_timestamp_seconds (\S+)", self.admin.get("/metrics").body.decode())
             return found and float(found[1]) >= moved - 1
 
-        wait_for(ran, "retention ran")
+        wait_for(ran, "retention ran", timeout=3 * TIMEOUT)
 
     def documents(self):
         """Rows that are left of what was sent here."""
