@@ -597,6 +597,8 @@ void df_shipper_close(struct df_shipper *s, int64_t flush_ms)
     flush_lines(s, flush_ms);
     df_outbound_stop(&s->outbound);
     df_metric_off_collect(collect_age, s);
+    df_loop_stop(&s->loop);
+    df_outbound_close(&s->outbound); /* until then a call that ends wakes the loop */
     df_loop_release(&s->loop);
     (void)take_queue(s, df_mono_ms(s->clock)); /* if the loop had no time for it */
     free_shipper(s);
