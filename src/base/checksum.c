@@ -3,6 +3,7 @@
 #include "base/mem.h"
 
 #include <openssl/evp.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 /* The struct is only a name for libcrypto's context, whose header stays in this file. */
@@ -18,13 +19,30 @@ static void must(int result)
         abort();
 }
 
+static EVP_MD *fetched_sha256;
+
+static void fetch_sha256(void)
+{
+    fetched_sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+    must(fetched_sha256 != NULL);
+}
+
+/* Fetched once: EVP_sha256() would be looked up anew for every digest. */
+static const EVP_MD *sha256(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, fetch_sha256);
+    return fetched_sha256;
+}
+
 struct df_checksum *df_checksum_new(void)
 {
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
 
     if (!ctx)
         df_oom();
-    must(EVP_DigestInit_ex(ctx, EVP_sha256(), NULL));
+    must(EVP_DigestInit_ex2(ctx, sha256(), NULL));
     return (struct df_checksum *)(void *)ctx;
 }
 
@@ -35,7 +53,7 @@ void df_checksum_free(struct df_checksum *c)
 
 void df_checksum_reset(struct df_checksum *c)
 {
-    must(EVP_DigestInit_ex(context(c), EVP_sha256(), NULL));
+    must(EVP_DigestInit_ex2(context(c), sha256(), NULL));
 }
 
 void df_checksum_add(struct df_checksum *c, const void *ptr, size_t len)

@@ -152,9 +152,11 @@ static enum df_code insert_ticket(struct df_db *db, struct ticket_acceptance *c,
         return code;
     if (inserted == 0)
         return upsert_ticket(db, c, row, err);
-    return df_db_one(db,
-                     DF_Q(ticket_same, .entity = row->entity, .doc = row->doc, .phase = row->phase),
-                     read_written, c, NULL, err);
+    c->t.id = df_db_last_id(db);
+    c->t.client_id = row->client.null ? DF_STR_NULL : row->client.s;
+    c->created = c->changed = true;
+    c->status = DF_STR("Awaiting"); /* as in read_written */
+    return DF_OK;
 }
 
 static enum df_code write_rows(struct df_db *db, struct accepting *x,

@@ -593,6 +593,11 @@ enum df_code df_db_script(struct df_db *db, const char *sql, struct df_err *err)
     return code == DF_OK ? settle_statement(db, db->ops->script(db, sql, err)) : code;
 }
 
+int64_t df_db_last_id(struct df_db *db)
+{
+    return db->ops->last_id ? db->ops->last_id(db) : 0;
+}
+
 enum df_code df_db_give_back(struct df_db *db, enum df_space what, int64_t *ret_left,
                              struct df_err *err)
 {

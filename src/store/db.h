@@ -224,6 +224,10 @@ enum df_code df_db_exec_many(struct df_db *db, const struct df_query *q,
                              int64_t *ret_affected, int64_t *ret_failed_row,
                              struct df_err *err) DF_MUST_CHECK;
 
+/* The id of the row that the connection's last statement, a plain INSERT, has made. Only on SQLite,
+ * where RETURNING costs a table for each statement; 0 on servers. */
+int64_t df_db_last_id(struct df_db *db);
+
 /*
  * Space that removed rows leave, outside a transaction. Servers use it again by themselves; an
  * SQLite file gets shorter only so. DF_SPACE_STEP gives a little back, *ret_left is what there is

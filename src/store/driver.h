@@ -55,6 +55,9 @@ struct df_db_ops {
                               void (*on_row)(void *arg, size_t row, struct df_result *r), void *arg,
                               int64_t *ret_affected, int64_t *ret_failed_row, struct df_err *err);
 
+    /* The id that the last INSERT of this connection gave. NULL: the database does not say. */
+    int64_t (*last_id)(struct df_db *db);
+
     enum df_code (*begin)(struct df_db *db, bool write, struct df_err *err);
     enum df_code (*commit)(struct df_db *db, struct df_err *err);
     void (*rollback)(struct df_db *db);

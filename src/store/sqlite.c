@@ -415,6 +415,11 @@ static int read_number(void *arg, int columns, char **values, char **names)
 
 /* The last statement's first column, if it has one, is *ret_left: pages that are free, or whether
  * somebody still reads the log. */
+static int64_t sqlite_last_id(struct df_db *db)
+{
+    return sqlite3_last_insert_rowid(sqlite_of(db)->handle);
+}
+
 static enum df_code sqlite_give_back(struct df_db *db, enum df_space what, int64_t *ret_left,
                                      struct df_err *err)
 {
@@ -528,6 +533,7 @@ const struct df_db_ops df_sqlite_ops = {
     .release = sqlite_release,
     .rollback_to = sqlite_rollback_to,
     .script = sqlite_script,
+    .last_id = sqlite_last_id,
     .give_back = sqlite_give_back,
     .schema_lock = sqlite_schema_lock,
     .schema_unlock = sqlite_schema_unlock,
