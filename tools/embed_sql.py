@@ -75,6 +75,13 @@ The template lists its places in `-- with:` lines too; optional ones have `=` an
 before each item of a list; an empty value also removes the space before it. A place in the text of one dialect takes the
 value of that dialect, if there is one. A query that the file defines itself is not made.
 
+A query with `{DESC}` in it is made twice: as it is called, with DESC, and as NAME_oldest with ASC. `{<}` is `<` in the
+first and `>` in the second. Lists are read in both orders by it (src/access/list.h); such a query has a `-- row:`:
+
+    -- name: order_keys
+    -- row: list_key
+    SELECT o.Id, o.CreatedAt FROM Orders AS o WHERE o.Id {<} :after_id ORDER BY o.Id {DESC} LIMIT :limit OFFSET :offset;
+
 Brackets quote a name in SQLite and SQL Server but index an array in PostgreSQL, so they need a dialect line. In PostgreSQL write `x[a : b]` with spaces, since `:b` is a parameter, and the functions
 behind the operators that contain a question mark (jsonb_exists).
 
@@ -225,6 +232,22 @@ def values_behind(lines, at):
     return values, at
 
 
+def in_both_orders(lines, line_numbers):
+    """Gives queries with {DESC} their order, and returns the lines of the same ones in the other order, with the lines that
+    made them."""
+    twins, numbers, begin = [], [], None
+    starts = [i for i, line in enumerate(lines) if line.startswith("-- name: ")] + [len(lines)]
+    for begin, end in zip(starts, starts[1:]):
+        if not any("{DESC}" in line for line in lines[begin:end]):
+            continue
+        for i in range(begin, end):
+            twins.append(lines[i].replace("{DESC}", "ASC").replace("{<}", ">"))
+            numbers.append(line_numbers[i])
+            lines[i] = lines[i].replace("{DESC}", "DESC").replace("{<}", "<")
+        twins[begin - end] += "_oldest"
+    return twins, numbers
+
+
 def expand(path, source, folder):
     """The source followed by the queries of its templates, and for each of their lines the line that made it."""
     lines = source.split("\n")
@@ -245,7 +268,10 @@ def expand(path, source, folder):
             raise Mistake(path, line, str(e)) from None
         made += filled
         origins += [line] * len(filled)
-    return "\n".join([source, *made]), origins
+    own = len(lines)
+    lines += made
+    twins, numbers = in_both_orders(lines, [*range(1, own + 1), *origins])
+    return "\n".join([*lines, *twins]), origins + numbers
 
 
 # --- the text -------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ DELETE FROM AuditLog WHERE Sequence >= :from AND Sequence <= :to;
 
 -- --- lists ---
 
--- The newest of the entries before one, of those that fit. Only ids from :least on are looked at.
+-- The newest or the oldest of the entries from :least on and before :before, of those that fit.
 -- name: audit_list
 -- row: audit_entry
 SELECT Id, OccurredAt, Actor, Action, Target, ClientId, Ip, CorrelationId, DetailsJson, Outcome, Sequence, Mac
@@ -114,7 +114,7 @@ WHERE Id < :before AND Id >= :least AND OccurredAt >= :from AND OccurredAt < :to
   AND (CAST(:outcome AS VARCHAR(21)) IS NULL OR Outcome = CAST(:outcome AS VARCHAR(21)))
   AND (CAST(:client AS VARCHAR(100)) IS NULL
        OR ClientId IN (SELECT Id FROM Clients WHERE ClientIdentifier = CAST(:client AS VARCHAR(100))))
-ORDER BY Id DESC
+ORDER BY Id {DESC}
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
 SELECT Id, OccurredAt, Actor, Action, Target, ClientId, Ip, CorrelationId, DetailsJson, Outcome, Sequence, Mac
@@ -126,7 +126,7 @@ WHERE Id < :before AND Id >= :least AND OccurredAt >= :from AND OccurredAt < :to
   AND (CAST(:outcome AS VARCHAR(21)) IS NULL OR Outcome = CAST(:outcome AS VARCHAR(21)))
   AND (CAST(:client AS VARCHAR(100)) IS NULL
        OR ClientId IN (SELECT Id FROM Clients WHERE ClientIdentifier = CAST(:client AS VARCHAR(100))))
-ORDER BY Id DESC
+ORDER BY Id {DESC}
 OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 
 -- How many fit, at most :most.
@@ -153,6 +153,9 @@ SELECT COUNT(*) FROM (
       AND (CAST(:client AS VARCHAR(100)) IS NULL
            OR ClientId IN (SELECT Id FROM Clients WHERE ClientIdentifier = CAST(:client AS VARCHAR(100))))
     ORDER BY Id DESC) AS fitting;
+
+-- name: audit_first_id
+SELECT COALESCE(MIN(Id), 0) AS Id FROM AuditLog;
 
 -- name: audit_last_id
 SELECT COALESCE(MAX(Id), 0) AS Id FROM AuditLog;

@@ -2,22 +2,30 @@
 
 #include "access/audit.sql.h"
 #include "access/audit_private.h"
-#include "tabular/formula.h"
+#include "access/export.h"
 
 #define END_MS    INT64_C(253402300799000) /* the year 9999 */
 #define COUNT_MAX 10000
 
-/* The ids that are looked at: from least to before - 1. */
+/* The ids that are looked at: from least to before - 1, of those up to `last`. */
 struct window {
-    int64_t before, least;
+    int64_t before, least, last;
 };
 
 static enum df_code find_window(struct df_db *db, const struct df_audit_filter *f,
                                 struct window *ret, struct df_err *err)
 {
-    int64_t last = 0;
+    int64_t last = 0, first = 0;
     enum df_code code = df_db_query_int(db, DF_Q0(audit_last_id), &last, err);
 
+    ret->last = last;
+    if (f->oldest_first) {
+        if (code == DF_OK && f->after <= 0)
+            code = df_db_query_int(db, DF_Q0(audit_first_id), &first, err);
+        ret->least = f->after <= 0 ? first : f->after < last ? f->after + 1 : last + 1;
+        ret->before = ret->least + DF_AUDIT_SCAN_ROWS;
+        return code;
+    }
     ret->before = f->after > 0 && f->after <= last ? f->after : last + 1;
     ret->least = ret->before > DF_AUDIT_SCAN_ROWS ? ret->before - DF_AUDIT_SCAN_ROWS : 0;
     return code;
@@ -42,7 +50,8 @@ enum df_code df_audit_count(struct df_db *db, const struct df_audit_filter *f,
         code = df_db_query_int(
             db, DF_ANY(&df_q_audit_count, FILTER(f, w), {"most", df_int(COUNT_MAX + 1)}),
             &page->total, err);
-    page->total_is_estimate = page->total > COUNT_MAX || w.least > 0;
+    page->total_is_estimate =
+        page->total > COUNT_MAX || (f->oldest_first ? w.before <= w.last : w.least > 0);
     return code;
 }
 
@@ -73,18 +82,6 @@ static void write_json(struct df_json_out *out, const struct audit_row *row)
     df_json_close(out, '}');
 }
 
-static void add_cell(struct df_buf *out, struct df_str s, char end)
-{
-    df_buf_addz(out, df_formula_needs_guard(s) ? "\"'" : "\"");
-    for (size_t i = 0; i < s.len; i++) {
-        if (s.ptr[i] == '"')
-            df_buf_addc(out, '"');
-        df_buf_addc(out, s.ptr[i]);
-    }
-    df_buf_addc(out, '"');
-    df_buf_addc(out, end);
-}
-
 void df_audit_csv_header(struct df_buf *out)
 {
     df_buf_addz(out, "sequence,occurredAt,actor,action,target,outcome,ip,correlationId,details\n");
@@ -98,13 +95,13 @@ static void write_csv(struct df_buf *out, const struct audit_row *row)
         df_buf_add_i64(out, row->sequence);
     df_time_format(row->occurred_ms, time);
     df_buf_addf(out, ",%s,", time);
-    add_cell(out, row->actor, ',');
-    add_cell(out, row->action, ',');
-    add_cell(out, row->target, ',');
-    add_cell(out, row->outcome, ',');
-    add_cell(out, row->ip, ',');
-    add_cell(out, row->correlation_id, ',');
-    add_cell(out, row->details, '\n');
+    df_csv_text(out, row->actor, ',');
+    df_csv_text(out, row->action, ',');
+    df_csv_text(out, row->target, ',');
+    df_csv_text(out, row->outcome, ',');
+    df_csv_text(out, row->ip, ',');
+    df_csv_text(out, row->correlation_id, ',');
+    df_csv_text(out, row->details, '\n');
 }
 
 static void write_text(struct df_buf *out, const struct audit_row *row)
@@ -143,11 +140,14 @@ static enum df_code read_page(struct df_db *db, const struct df_audit_filter *f,
     page->shown = page->next = 0;
     if (code == DF_OK)
         code = df_db_each(db,
-                          DF_ANY(&df_q_audit_list, FILTER(f, w), {"limit", df_int(page->limit)},
+                          DF_ANY(f->oldest_first ? &df_q_audit_list_oldest : &df_q_audit_list,
+                                 FILTER(f, w), {"limit", df_int(page->limit)},
                                  {"offset", df_int(page->offset)}),
                           write_row, g, err);
     if (page->shown == page->limit)
         page->next = g->last_id;
+    else if (f->oldest_first)
+        page->next = w.before <= w.last ? w.before - 1 : 0;
     else if (w.least > 1)
         page->next = w.least;
     return code;

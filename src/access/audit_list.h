@@ -10,7 +10,8 @@ struct df_audit_filter {
     struct df_str actor, action, target, outcome;
     struct df_str client;   /* its identifier */
     int64_t from_ms, to_ms; /* to_ms 0: no end */
-    int64_t after;          /* the cursor: entries before this id */
+    bool oldest_first;
+    int64_t after; /* the cursor: entries behind this id in the order; 0: from the start */
 };
 
 /* At most this many rows are looked at for a page; a page that they do not fill has a cursor to go
@@ -26,7 +27,7 @@ struct df_audit_page {
     bool total_is_estimate; /* it is exact up to 10,000 */
 };
 
-/* Newest first. total is left 0. */
+/* total is left 0. */
 enum df_code df_audit_json(struct df_db *db, const struct df_audit_filter *f,
                            struct df_audit_page *page, struct df_json_out *out,
                            struct df_err *err) DF_MUST_CHECK;

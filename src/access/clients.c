@@ -1,6 +1,7 @@
 #include "access/clients.h"
 
 #include "access/clients.sql.h"
+#include "access/list.h"
 #include "base/log.h"
 #include "base/secret.h"
 
@@ -261,16 +262,13 @@ static void list_client(void *arg, struct df_result *r)
     l->each(l->arg, &c);
 }
 
-enum df_code df_client_list(struct df_db *db, int64_t limit, int64_t offset,
-                            void (*each)(void *arg, const struct df_client *c), void *arg,
-                            int64_t *ret_total, struct df_err *err)
+enum df_code df_client_list(struct df_db *db, struct df_page *p, struct df_arena *a,
+                            void (*each)(void *arg, const struct df_client *client), void *arg,
+                            struct df_err *err)
 {
-    enum df_code code =
-        ret_total ? df_db_query_int(db, DF_Q0(client_count), ret_total, err) : DF_OK;
-    if (code != DF_OK)
-        return code;
-    return df_db_each(db, DF_Q(client_list, .limit = df_int(limit), .offset = df_int(offset)),
-                      list_client, &(struct client_listing){each, arg}, err);
+    const struct df_list_query q = {DF_LIST_KEYS(client_keys), .rows = &df_q_client_list};
+
+    return df_list_page(db, &q, p, a, list_client, &(struct client_listing){each, arg}, err);
 }
 
 /* Audits an UPDATE by identifier; if it changed nothing, there is no such client. */

@@ -11,6 +11,7 @@
 
 #include "access/audit.h"
 #include "base/uuid.h"
+#include "net/input.h"
 #include "json/write.h"
 
 enum df_client_status { DF_CLIENT_ACTIVE = 0, DF_CLIENT_SUSPENDED = 1 };
@@ -101,10 +102,10 @@ enum df_code df_client_insert(struct df_db *db, struct df_client *c, const struc
 /* DF_E_NOT_FOUND. */
 enum df_code df_client_load(struct df_db *db, struct df_str identifier,
                             struct df_client_record *ret, struct df_err *err) DF_MUST_CHECK;
-/* Calls `each` for each client of the page, newest first. ret_total may be NULL. */
-enum df_code df_client_list(struct df_db *db, int64_t limit, int64_t offset,
+/* Calls `each` for each client of the page (access/list.h). */
+enum df_code df_client_list(struct df_db *db, struct df_page *p, struct df_arena *a,
                             void (*each)(void *arg, const struct df_client *c), void *arg,
-                            int64_t *ret_total, struct df_err *err) DF_MUST_CHECK;
+                            struct df_err *err) DF_MUST_CHECK;
 enum df_code df_client_set_status(struct df_db *db, struct df_str identifier,
                                   enum df_client_status status, const struct df_actor *by,
                                   int64_t now_ms, struct df_err *err) DF_MUST_CHECK;

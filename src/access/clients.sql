@@ -22,16 +22,23 @@ WHERE c.ClientIdentifier = CAST(:identifier AS VARCHAR(65));
 -- row: client
 SELECT Id, Name, ClientIdentifier, Status, Scopes, CreatedAt, LastSeenAt
 FROM Clients
-ORDER BY CreatedAt DESC, Id DESC
+WHERE Id IN EACH_UUID(:ids)
+ORDER BY CASE WHEN CAST(:oldest AS INT) = 1 THEN CreatedAt END, CASE WHEN CAST(:oldest AS INT) = 1 THEN Id END,
+         CreatedAt DESC, Id DESC;
+
+-- name: client_keys
+-- row: list_key
+SELECT c.Id, c.CreatedAt
+FROM Clients AS c
+WHERE c.CreatedAt {<}= :after_at AND (c.CreatedAt {<} :after_at OR c.Id {<} :after_id)
+ORDER BY c.CreatedAt {DESC}, c.Id {DESC}
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
-SELECT Id, Name, ClientIdentifier, Status, Scopes, CreatedAt, LastSeenAt
-FROM Clients
-ORDER BY CreatedAt DESC, Id DESC
+SELECT c.Id, c.CreatedAt
+FROM Clients AS c
+WHERE c.CreatedAt {<}= :after_at AND (c.CreatedAt {<} :after_at OR c.Id {<} :after_id)
+ORDER BY c.CreatedAt {DESC}, c.Id {DESC}
 OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
-
--- name: client_count
-SELECT COUNT(*) FROM Clients;
 
 -- name: client_set_status
 UPDATE Clients SET Status = :status, UpdatedAt = :now WHERE ClientIdentifier = CAST(:identifier AS VARCHAR(65));

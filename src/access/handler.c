@@ -1,5 +1,7 @@
 #include "access/handler.h"
 
+#include "access/list.h"
+
 #include <assert.h>
 
 #define SMALL_ANSWER ((size_t)64 << 10)
@@ -61,6 +63,15 @@ void df_work_fail(struct df_work *w, enum df_code code, const char *fmt, ...)
     va_end(ap);
     df_req_problem(w->req, &err);
     df_work_end(w);
+}
+
+enum df_code df_work_list(struct df_work *w, struct df_db *db, const struct df_list_query *q,
+                          void (*row)(void *arg, struct df_result *r), struct df_err *err)
+{
+    df_page_open(&w->json);
+    enum df_code code = df_list_page(db, q, &w->page, df_req_arena(w->req), row, w, err);
+    df_page_close(&w->page, &w->json);
+    return code;
 }
 
 enum df_code df_work_page(struct df_work *w, struct df_db *db, const struct df_query *q,
@@ -137,7 +148,9 @@ static bool prepare_work(struct df_work *w)
     struct df_input in;
 
     df_input_init(&in, df_req_arena(w->req), NULL);
-    if (h->paged)
+    if (h->list)
+        df_page_read_list(&in, w->req, h->list, h->list_by_uuid, &w->page);
+    else if (h->paged)
         df_page_read(&in, w->req, &w->page);
     return (!h->prepare || h->prepare(w, &in)) && df_input_ok(&in, w->req);
 }

@@ -44,6 +44,8 @@ struct df_work {
 struct df_handler {
     size_t size; /* of the handler's struct; 0: struct df_work alone */
     bool paged;
+    const char *list; /* of a long list, its name in cursors (access/list.h): ?after= is read too */
+    bool list_by_uuid; /* whose ids are UUIDs */
     bool writes;       /* run is a job for a writer, in a transaction; else for a reader */
     unsigned status;   /* 0: 200 */
     size_t max_answer; /* bytes, counted in the server's budget; 0: a small answer */
@@ -79,6 +81,12 @@ void df_handle_by(struct df_req *req, const struct df_handler *h);
         .method = (method_), .pattern = (path_), .body = (body_), .access = (access_),             \
         .scope = (scope_), .handle = df_handle, .handler = &(handler_)                             \
     }
+
+struct df_list_query;
+/* Writes the page w->page of a long list as the answer. `row` gets w, and writes an item. */
+enum df_code df_work_list(struct df_work *w, struct df_db *db, const struct df_list_query *q,
+                          void (*row)(void *arg, struct df_result *r),
+                          struct df_err *err) DF_MUST_CHECK;
 
 /*
  * Writes the page w->page of a query's rows as the answer, {"items": [ … ], "page": …}. `row` gets

@@ -8,6 +8,7 @@
 
 #define ANSWER_MAX  ((size_t)32 << 20)
 #define TEXT_MAX    200
+#define LIST        "audit" /* in cursors */
 #define EXPORT_ROWS INT64_C(50000) /* of one call, unless it asks for another number */
 #define EXPORT_MAX  INT64_C(100000)
 #define EXPORT_PAGE 1000
@@ -57,8 +58,21 @@ static bool read_filter(struct df_work *w, struct df_input *in)
     f->to_ms = read_time(w, in, "to");
     if (f->to_ms > 0 && f->to_ms <= f->from_ms)
         df_input_error(in, "to", "must be after from");
-    f->after = df_input_query_int(in, w->req, "after", 1, INT64_MAX, 0);
+    w->page.list = LIST;
+    df_page_read_place(in, w->req, &w->page);
+    f->oldest_first = w->page.oldest_first;
+    f->after = w->page.from_cursor ? w->page.cursor.id : 0;
     return true;
+}
+
+/* The id behind which the rest stands, as the cursor of the page. */
+static void set_next(struct df_work *w, int64_t id)
+{
+    const struct df_cursor next = {.oldest_first = w->page.oldest_first, .id = id};
+
+    w->page.next[0] = '\0';
+    if (id > 0)
+        df_cursor_write(&next, LIST, w->page.next);
 }
 
 /* --- GET /admin/audit --- */
@@ -66,8 +80,6 @@ static bool read_filter(struct df_work *w, struct df_input *in)
 static bool read_listing(struct df_work *w, struct df_input *in)
 {
     df_page_read(in, w->req, &w->page);
-    if (df_input_filter(w->req, "after").ptr && df_input_filter(w->req, "page").ptr)
-        df_input_error(in, "page", "cannot be given together with after");
     return read_filter(w, in);
 }
 
@@ -82,12 +94,9 @@ static enum df_code run_listing(struct df_db *db, struct df_work *w, struct df_e
         code = df_audit_json(db, f, &page, &w->json, err);
     df_json_close(&w->json, ']');
     w->page.total = page.total;
+    w->page.total_is_estimate = page.total_is_estimate;
+    set_next(w, page.next);
     df_page_write(&w->page, &w->json);
-    if (page.total_is_estimate)
-        df_json_kv_bool(&w->json, "totalIsEstimate", true);
-    if (page.next > 0)
-        df_json_kv_text(&w->json, "next",
-                        df_arena_printf(df_req_arena(w->req), "%lld", (long long)page.next));
     df_json_close(&w->json, '}');
     return code;
 }
@@ -166,9 +175,10 @@ static void answer_export(struct df_work *w)
     struct listing *l = (struct listing *)w;
     int fd = l->fd;
 
+    set_next(w, l->next);
     if (l->next > 0)
         df_req_add_header(w->req, "X-Next-After",
-                          df_arena_printf(df_req_arena(w->req), "%lld", (long long)l->next));
+                          df_arena_str(df_req_arena(w->req), df_str_c(w->page.next)));
     df_req_add_header(w->req, "Content-Disposition", DF_STR("attachment; filename=\"audit.csv\""));
     l->fd = -1;
     df_req_answer_file(w->req, 200, "text/csv; charset=utf-8", fd, l->size);

@@ -213,13 +213,14 @@ static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err 
 {
     df_page_open(&w->json);
     enum df_code code =
-        df_client_list(db, w->page.size, w->page.offset, write_item, &w->json, &w->page.total, err);
+        df_client_list(db, &w->page, df_req_arena(w->req), write_item, &w->json, err);
     df_page_close(&w->page, &w->json);
     return code;
 }
 
 static const struct df_handler list = {
-    .paged = true,
+    .list = "clients",
+    .list_by_uuid = true,
     .max_answer = ANSWER_MAX,
     .run = run_list,
 };

@@ -1,10 +1,13 @@
 #include "admin/outbox.h"
 
+#include "access/list.h"
 #include "base/uuid.h"
+#include "delivery/why.h"
 
 #include <stdio.h>
 
 #define KEY_MAX       DF_OUTBOX_KEY_MAX
+#define PAYLOAD_MAX   ((size_t)64 << 20)
 #define TARGETS_SHOWN 50    /* of a channel, in the overview */
 #define GIVEN_UP_ROWS 10000 /* looked at for the counts by target, the newest */
 
@@ -130,6 +133,8 @@ static void judge_row(const struct df_channel *c, struct df_outbox_row *row)
     bool ended = row->due_ms < 0 &&
                  df_str_eq(row->status, df_str_c(df_outbox_status_name(c, DF_OUTBOX_ERROR)));
 
+    row->will_retry = row->due_ms >= 0 &&
+                      df_str_eq(row->status, df_str_c(df_outbox_status_name(c, DF_OUTBOX_ERROR)));
     row->dismissed_ms = ended ? row->dismissed_ms : -1;
     row->given_up = ended && row->dismissed_ms < 0;
 }
@@ -148,26 +153,40 @@ static void show_item(void *arg, struct df_result *r)
     l->view->row(l->view->arg, &row);
 }
 
+/* The way to the rows that leaves the fewest to look at. */
+static const struct df_query *const *keys_of(const struct df_channel *c,
+                                             const struct df_outbox_filter *f)
+{
+    if (f->given_up)
+        return c->given_up_keys;
+    if (f->status.ptr && !(c->usual_status && df_str_eq(f->status, df_str_c(c->usual_status))))
+        return c->status_keys;
+    return c->keys;
+}
+
 enum df_code df_outbox_list(struct df_db *db, const struct df_channel *c,
-                            const struct df_outbox_filter *f, struct df_page *p,
+                            const struct df_outbox_filter *f, struct df_page *p, bool counted,
                             const struct df_outbox_view *view, struct df_err *err)
 {
     struct listing listing = {.channel = c, .view = view};
-    struct df_value status = df_text(f->status);
-    struct df_value given_up = df_int(f->given_up ? 1 : 0);
+    const struct df_query *const *keys = keys_of(c, f);
     struct df_outbox_bound b;
+    struct df_arena arena;
 
-    df_outbox_bind(f, c, &b);
-    enum df_code code = df_db_query_int(
-        db, DF_ANY(c->total, {"status", status}, {"given_up", given_up}, DF_OUTBOX_BOUND(b)),
-        &p->total, err);
-    if (code != DF_OK)
-        return code;
-    return df_db_each(db,
-                      DF_ANY(c->list, {"status", status}, {"given_up", given_up},
-                             DF_OUTBOX_BOUND(b), {"limit", df_int(p->size)},
-                             {"offset", df_int(p->offset)}),
-                      show_item, &listing, err);
+    df_arena_init(&arena);
+    df_outbox_bind(f, c, &arena, &b);
+    p->by_uuid = c->id_type == DF_UUID;
+    struct df_list_query q = {
+        .newest = keys[0],
+        .oldest = keys[1],
+        .rows = c->rows,
+        DF_LIST_FILTER({"status", df_text(f->status)}, DF_OUTBOX_BOUND(b)),
+    };
+    enum df_code code = counted ? df_list_count(db, &q, p, err) : DF_OK;
+    if (code == DF_OK)
+        code = df_list_rows(db, &q, p, &arena, show_item, &listing, NULL, err);
+    df_arena_release(&arena);
+    return code;
 }
 
 struct detail {
@@ -332,6 +351,7 @@ static void write_members(const struct df_outbox_row *row, struct df_json_out *o
     df_json_kv_time(out, "firstFailedAt", row->first_failed_ms);
     df_json_kv_text(out, "heldFor", row->held_for);
     df_json_kv_bool(out, "givenUp", row->given_up);
+    df_json_kv_bool(out, "willRetry", row->will_retry);
     df_json_kv_time(out, "dismissedAt", row->dismissed_ms);
 }
 
@@ -349,26 +369,77 @@ enum df_code df_outbox_json_page(struct df_db *db, const struct df_channel *c,
 {
     struct df_outbox_view view = {.row = write_row_item, .arg = out};
     df_page_open(out);
-    enum df_code code = df_outbox_list(db, c, f, p, &view, err);
+    enum df_code code = df_outbox_list(db, c, f, p, true, &view, err);
     df_page_close(p, out);
     return code;
 }
 
+struct showing {
+    struct df_json_out *out;
+    const struct df_outbox_look *look;
+    struct df_arena arena;
+    const struct df_channel *channel;
+    struct df_why_row why;
+};
+
+/* The payload, masked if there is a masker. */
+static void write_payload(struct showing *s, struct df_str payload)
+{
+    struct df_buf masked;
+    bool hidden = false;
+
+    df_buf_init(&masked, PAYLOAD_MAX);
+    if (s->look->masker && payload.ptr) {
+        df_mask_json(s->look->masker, payload, &masked);
+        hidden = df_buf_failed(&masked) || !df_str_eq(payload, df_buf_str(&masked));
+    }
+    df_json_kv_text(s->out, "payload",
+                    !hidden                  ? payload
+                    : df_buf_failed(&masked) ? DF_STR_NULL
+                                             : df_buf_str(&masked));
+    df_json_kv_bool(s->out, "payloadMasked", hidden);
+    df_buf_release(&masked);
+}
+
+/* Whether the row waits, and what for. */
+static void note_why(struct showing *s, const struct df_outbox_row *row)
+{
+    struct df_str target = row->held_for.ptr ? row->held_for
+                           : row->target.len > 0
+                               ? df_outbox_target_name(row->target)
+                               : df_outbox_target_name(df_str_c(s->channel->own_target));
+
+    s->why = (struct df_why_row){
+        .channel = df_str_c(s->channel->name),
+        .target = df_arena_str(&s->arena, target),
+        .missing = s->channel->missing,
+        .held = row->held_for.ptr,
+        .failed = row->first_failed_ms >= 0 || row->attempts > 0,
+        .created_ms = row->created_ms,
+        .last_attempt_ms = row->last_attempt_ms,
+        .due_ms = row->due_ms,
+    };
+}
+
 static void write_detail(void *arg, const struct df_outbox_row *row)
 {
-    struct df_json_out *out = arg;
+    struct showing *s = arg;
+    struct df_json_out *out = s->out;
+
     df_json_open(out, '{');
     write_members(row, out);
     if (row->correlation_id.ptr)
         df_json_kv_text(out, "correlationId", row->correlation_id);
-    df_json_kv_text(out, "payload", row->payload);
+    write_payload(s, row->payload);
+    note_why(s, row);
     df_json_key(out, "attemptsHistory");
     df_json_open(out, '[');
 }
 
 static void write_attempt(void *arg, const struct df_delivery_attempt *a)
 {
-    struct df_json_out *out = arg;
+    struct df_json_out *out = ((struct showing *)arg)->out;
+
     df_json_open(out, '{');
     df_json_kv_int(out, "attempt", a->attempt);
     df_json_kv_time(out, "attemptedAt", a->attempted_ms);
@@ -381,15 +452,24 @@ static void write_attempt(void *arg, const struct df_delivery_attempt *a)
 }
 
 enum df_code df_outbox_json_row(struct df_db *db, const struct df_channel *c, struct df_str id,
-                                struct df_json_out *out, struct df_err *err)
+                                const struct df_outbox_look *look, struct df_json_out *out,
+                                struct df_err *err)
 {
-    struct df_outbox_view view = {.row = write_detail, .attempt = write_attempt, .arg = out};
+    struct showing s = {.out = out, .look = look, .channel = c};
+    struct df_outbox_view view = {.row = write_detail, .attempt = write_attempt, .arg = &s};
+    struct df_why why = {.code = NULL};
+
+    df_arena_init(&s.arena);
     enum df_code code = df_outbox_get(db, c, id, &view, err);
-    if (code != DF_OK)
-        return code;
-    df_json_close(out, ']');
-    df_json_close(out, '}');
-    return DF_OK;
+    if (code == DF_OK)
+        code = df_why_find(db, &s.why, look->breakers, look->now_ms, &s.arena, &why, err);
+    if (code == DF_OK) {
+        df_json_close(out, ']');
+        df_why_write(&why, out);
+        df_json_close(out, '}');
+    }
+    df_arena_release(&s.arena);
+    return code;
 }
 
 void df_outbox_json_changed(const struct df_channel *c, enum df_outbox_change what,

@@ -9,10 +9,19 @@
 #include "delivery/delivery.h"
 #include "delivery/history.h"
 #include "net/input.h"
+#include "privacy/mask.h"
 #include "json/write.h"
 
-extern const struct df_route df_outbox_routes[];  /* argument: a struct df_delivery */
-extern const struct df_route df_breaker_routes[]; /* argument: a struct df_breakers */
+extern const struct df_route df_outbox_routes[]; /* argument: a struct df_delivery */
+/* What the routes of single rows, of causes and of exports work with. */
+struct df_outbox_scene {
+    const struct df_delivery *delivery;
+    struct df_breakers *breakers;
+    const struct df_masker *masker;
+    const char *temp_dir; /* for exports */
+};
+extern const struct df_route df_outbox_row_routes[]; /* argument: a struct df_outbox_scene */
+extern const struct df_route df_breaker_routes[];    /* argument: a struct df_breakers */
 
 #define DF_OUTBOX_HISTORY 50 /* attempts shown of a row */
 
@@ -55,7 +64,7 @@ struct df_outbox_filter {
     struct df_str status; /* a name that the channel has; only for lists */
     bool given_up;        /* only for lists */
     struct df_str target; /* a URL without its query, or a name */
-    struct df_str error;  /* part of the last error, in any case */
+    struct df_str error;  /* part of the last error, in any case, or a cause (base/cause.h) */
     int64_t since_ms;     /* of the last try, or of the writing if there was none */
     int64_t until_ms;     /* not included */
 };
@@ -82,6 +91,7 @@ struct df_outbox_row {
     struct df_str held_for; /* the target that it waits for; absent: none */
     int64_t dismissed_ms;   /* of a row that was given up */
     bool given_up;
+    bool will_retry; /* it failed, and is tried again by itself */
     /* df_outbox_get only */
     struct df_str payload;
     struct df_str correlation_id; /* absent: it is the reference */
@@ -99,9 +109,9 @@ enum df_code df_outbox_count(struct df_db *db, const struct df_channel *c,
 enum df_code df_outbox_look_stuck(struct df_db *db, const struct df_channel *c,
                                   struct df_outbox_stuck *ret, struct df_err *err) DF_MUST_CHECK;
 
-/* A page, newest first; sets p->total. */
+/* A page (access/list.h); `counted`: with its total. */
 enum df_code df_outbox_list(struct df_db *db, const struct df_channel *c,
-                            const struct df_outbox_filter *f, struct df_page *p,
+                            const struct df_outbox_filter *f, struct df_page *p, bool counted,
                             const struct df_outbox_view *view, struct df_err *err) DF_MUST_CHECK;
 
 /* The row, then its last attempts, newest first. DF_E_NOT_FOUND. */
@@ -161,8 +171,15 @@ enum df_code df_outbox_json_overview(struct df_db *db, const struct df_delivery 
 enum df_code df_outbox_json_page(struct df_db *db, const struct df_channel *c,
                                  const struct df_outbox_filter *f, struct df_page *p,
                                  struct df_json_out *out, struct df_err *err) DF_MUST_CHECK;
+/* How a row is shown alone. */
+struct df_outbox_look {
+    const struct df_masker *masker; /* of the payload; NULL: it is shown as it is */
+    struct df_breakers *breakers;   /* tell of the next probe; may be NULL */
+    int64_t now_ms;
+};
 enum df_code df_outbox_json_row(struct df_db *db, const struct df_channel *c, struct df_str id,
-                                struct df_json_out *out, struct df_err *err) DF_MUST_CHECK;
+                                const struct df_outbox_look *look, struct df_json_out *out,
+                                struct df_err *err) DF_MUST_CHECK;
 void df_outbox_json_changed(const struct df_channel *c, enum df_outbox_change what,
                             struct df_str id, struct df_json_out *out);
 /* Members of an open object: "paused", "pausedAt", "pausedBy" of the channel, and its "targets". A
@@ -174,6 +191,10 @@ enum df_code df_outbox_json_target(struct df_db *db, struct df_str channel, stru
                                    struct df_json_out *out, struct df_err *err) DF_MUST_CHECK;
 
 /* --- for the files of this room --- */
+
+/* ?status=, ?target=, ?error=, ?since=, ?until= of a list. */
+void df_outbox_read_filter(const struct df_req *req, struct df_input *in,
+                           const struct df_channel *c, struct df_outbox_filter *ret);
 
 #define DF_OUTBOX_KEY_MAX 64 /* characters of an id: the width of DeliveryAttempts.RowKey */
 
@@ -192,10 +213,9 @@ enum df_code df_outbox_show_row(struct df_db *db, const struct df_channel *c, st
 struct df_outbox_bound {
     struct df_value target, target_query, own, error, since, until;
     char target_text[2 * 4 * DF_OUTBOX_TARGET_MAX + 4];
-    char error_text[2 * 4 * DF_OUTBOX_ERROR_MAX + 4];
 };
 void df_outbox_bind(const struct df_outbox_filter *f, const struct df_channel *c,
-                    struct df_outbox_bound *ret);
+                    struct df_arena *a, struct df_outbox_bound *ret);
 /* The bindings of a DF_ANY. */
 #define DF_OUTBOX_BOUND(b)                                                                         \
     {"target", (b).target}, {"target_query", (b).target_query}, {"own", (b).own},                  \

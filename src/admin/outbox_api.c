@@ -30,7 +30,7 @@ static bool read_channel(struct df_work *w, struct df_input *in)
     return c->channel;
 }
 
-/* --- GET /admin/outbox, /admin/outbox/{channel}, /admin/outbox/{channel}/{id} --- */
+/* --- GET /admin/outbox, /admin/outbox/{channel} --- */
 
 static enum df_code run_overview(struct df_db *db, struct df_work *w, struct df_err *err)
 {
@@ -43,19 +43,20 @@ static const struct df_handler overview = {
 };
 
 /* "Error" and so on, or "GivenUp". */
-static void read_status(struct call *c, struct df_input *in)
+static void read_status(const struct df_req *req, struct df_input *in, const struct df_channel *c,
+                        struct df_outbox_filter *ret)
 {
-    struct df_str status = df_input_filter(c->w.req, "status");
+    struct df_str status = df_input_filter(req, "status");
     char names[DF_OUTBOX_NAMES_SIZE];
     enum df_outbox_status known = DF_OUTBOX_ERROR;
 
     if (!status.ptr)
         return;
-    c->filter.given_up = df_str_ieq(status, DF_STR("GivenUp"));
-    if (c->filter.given_up || df_outbox_status_parse(c->channel, status, &known)) {
-        c->filter.status = df_str_c(df_outbox_status_name(c->channel, known));
+    ret->given_up = df_str_ieq(status, DF_STR("GivenUp"));
+    if (ret->given_up || df_outbox_status_parse(c, status, &known)) {
+        ret->status = df_str_c(df_outbox_status_name(c, known));
     } else {
-        df_outbox_status_names(c->channel, names);
+        df_outbox_status_names(c, names);
         df_input_error(in, "status", "must be %s, or GivenUp", names);
     }
 }
@@ -88,17 +89,24 @@ static void check_filter(struct df_input *in, struct df_outbox_filter *f, struct
         df_input_error(in, "until", "must be after since");
 }
 
+void df_outbox_read_filter(const struct df_req *req, struct df_input *in,
+                           const struct df_channel *c, struct df_outbox_filter *ret)
+{
+    read_status(req, in, c, ret);
+    ret->target = df_input_filter(req, "target");
+    ret->error = df_input_filter(req, "error");
+    check_filter(in, ret, df_input_filter(req, "since"), df_input_filter(req, "until"));
+}
+
 static bool read_list(struct df_work *w, struct df_input *in)
 {
     struct call *c = (struct call *)w;
 
     if (!read_channel(w, in))
         return false;
-    read_status(c, in);
-    c->filter.target = df_input_filter(w->req, "target");
-    c->filter.error = df_input_filter(w->req, "error");
-    check_filter(in, &c->filter, df_input_filter(w->req, "since"),
-                 df_input_filter(w->req, "until"));
+    struct df_str list = df_arena_printf(df_req_arena(w->req), "outbox/%s", c->channel->name);
+    df_page_read_list(in, w->req, list.ptr, c->channel->id_type == DF_UUID, &w->page);
+    df_outbox_read_filter(w->req, in, c->channel, &c->filter);
     return true;
 }
 
@@ -110,23 +118,9 @@ static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err 
 
 static const struct df_handler list = {
     .size = sizeof(struct call),
-    .paged = true,
     .max_answer = ANSWER_MAX,
     .prepare = read_list,
     .run = run_list,
-};
-
-static enum df_code run_get(struct df_db *db, struct df_work *w, struct df_err *err)
-{
-    struct call *c = (struct call *)w;
-    return df_outbox_json_row(db, c->channel, c->id, &w->json, err);
-}
-
-static const struct df_handler get = {
-    .size = sizeof(struct call),
-    .max_answer = ANSWER_MAX,
-    .prepare = read_channel,
-    .run = run_get,
 };
 
 /* --- POST /admin/outbox/{channel}/{id}/retry, /admin/outbox/{channel}/{id}/dismiss --- */
@@ -569,7 +563,6 @@ static const struct df_handler reset_breaker = {
 const struct df_route df_outbox_routes[] = {
     ADMIN("GET", "/outbox", DF_BODY_NONE, overview),
     ADMIN("GET", "/outbox/{channel}", DF_BODY_NONE, list),
-    ADMIN("GET", "/outbox/{channel}/{id}", DF_BODY_NONE, get),
     OPERATE("POST", "/outbox/{channel}/{id}/retry", DF_BODY_ANY, retry),
     OPERATE("POST", "/outbox/retry", DF_BODY_JSON, retry_any),
     OPERATE("POST", "/outbox/{channel}/retry", DF_BODY_JSON, retry_channel),

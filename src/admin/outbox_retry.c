@@ -1,6 +1,6 @@
 /* Which rows a filter means, and what a person decides about them: one, or many in steps. */
 #include "admin/outbox.h"
-#include "base/arena.h"
+#include "base/cause.h"
 #include "net/url.h"
 #include "store/rows.h"
 
@@ -55,11 +55,10 @@ static size_t add_literal(char *out, size_t at, struct df_str s)
 }
 
 void df_outbox_bind(const struct df_outbox_filter *f, const struct df_channel *c,
-                    struct df_outbox_bound *ret)
+                    struct df_arena *a, struct df_outbox_bound *ret)
 {
     const int64_t end_ms = 253402300799000; /* of the year 9999 */
     struct df_str target = df_outbox_target_name(f->target);
-    struct df_str error = f->error;
     size_t at;
 
     ret->target = df_text(target);
@@ -70,12 +69,8 @@ void df_outbox_bind(const struct df_outbox_filter *f, const struct df_channel *c
         memcpy(ret->target_text + at, "?%", 2);
         ret->target_query = df_text(df_str_n(ret->target_text, at + 2));
     }
-    if (error.ptr && error.len <= (size_t)4 * DF_OUTBOX_ERROR_MAX) {
-        ret->error_text[0] = '%';
-        at = add_literal(ret->error_text, 1, error);
-        ret->error_text[at] = '%';
-        ret->error = df_text(df_str_n(ret->error_text, at + 1));
-    }
+    if (f->error.ptr && f->error.len <= (size_t)4 * DF_OUTBOX_ERROR_MAX)
+        ret->error = df_text(df_cause_pattern(f->error, a));
     ret->since = df_time(f->since_ms < 0 ? 0 : f->since_ms);
     ret->until = df_time(f->until_ms < 0 ? end_ms : f->until_ms);
 }
@@ -204,9 +199,13 @@ enum df_code df_outbox_match(struct df_db *db, const struct df_channel *c,
 {
     const struct df_query *q = what == DF_OUTBOX_RETRY ? c->retry_total : c->dismiss_total;
     struct df_outbox_bound b;
+    struct df_arena arena;
 
-    df_outbox_bind(f, c, &b);
-    return df_db_query_int(db, DF_ANY(q, DF_OUTBOX_BOUND(b)), ret, err);
+    df_arena_init(&arena);
+    df_outbox_bind(f, c, &arena, &b);
+    enum df_code code = df_db_query_int(db, DF_ANY(q, DF_OUTBOX_BOUND(b)), ret, err);
+    df_arena_release(&arena);
+    return code;
 }
 
 struct changed {
@@ -268,7 +267,7 @@ enum df_code df_outbox_change_step(struct df_db *db, const struct df_channel *c,
 
     df_arena_init(&arena);
     struct changed t = {.ids = df_ids_for(&arena, DF_OUTBOX_STEP, c->id_type == DF_UUID)};
-    df_outbox_bind(f, c, &b);
+    df_outbox_bind(f, c, &arena, &b);
     enum df_code code = df_db_each(
         db, DF_ANY(q, {"now", now}, {"limit", df_int(DF_OUTBOX_STEP)}, DF_OUTBOX_BOUND(b)),
         read_changed, &t, err);

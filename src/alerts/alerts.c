@@ -78,7 +78,7 @@ enum df_code alert_insert(struct df_db *db, const struct alert *alert, struct df
              .details_json = df_text(alert->details), .status = df_text(status),
              .fired_at = df_time(alert->fired_ms),
              .resolved_at = alert->resolved_ms < 0 ? df_null(DF_TIME) : df_time(alert->resolved_ms),
-             .reported = reported_value(alert)),
+             .reported = reported_value(alert), .silenced_by = df_uuid(alert->silenced_by)),
         NULL, err);
 }
 
@@ -90,6 +90,7 @@ struct evaluation {
     int64_t now_ms;
     struct df_arena arena;
     struct df_list open[ALERT_RULES]; /* alerts that fired before */
+    struct df_list silences;
     struct df_list fired;
     struct df_list grown;
     struct df_list resolved;
@@ -112,6 +113,8 @@ static void read_open(void *arg, struct df_result *r)
     alert->fired_ms = df_col_time(r, alert_firing_FiredAt);
     alert->reported = df_col_int(r, alert_firing_Reported);
     alert->resolved_ms = -1;
+    alert->acknowledged = !df_col_null(r, alert_firing_AcknowledgedAt);
+    alert->silenced_by = df_arena_str(&e->arena, df_col_text(r, alert_firing_SilencedBy));
     df_list_add(&e->open[alert->rule], &alert->link);
 }
 
@@ -130,10 +133,24 @@ static enum df_code fire_alert(struct evaluation *e, struct df_db *db, struct al
 {
     alert->id = df_uuid_v7(e->a->opt.clock);
     alert->reported = alert->documents;
+    alert->silenced_by = alert_silence_of(&e->silences, alert, &e->arena);
     enum df_code code = alert_insert(db, alert, err);
-    if (code == DF_OK)
+    if (code == DF_OK && !alert->silenced_by.ptr)
         code = alert_send(e->a, db, ALERT_TRIGGER, alert, e->now_ms, &e->arena, err);
     df_list_add(&e->fired, &alert->link);
+    return code;
+}
+
+/* The silence that kept the alert's message back is over: now it goes out. */
+static enum df_code end_silence(struct evaluation *e, struct df_db *db, struct alert *known,
+                                struct df_err *err)
+{
+    enum df_code code =
+        df_db_exec(db, DF_Q(alert_unsilence, .id = df_uuid(df_uuid_str(&known->id))), NULL, err);
+
+    known->silenced_by = DF_STR_NULL;
+    if (code == DF_OK && !known->acknowledged)
+        code = alert_send(e->a, db, ALERT_TRIGGER, known, e->now_ms, &e->arena, err);
     return code;
 }
 
@@ -142,6 +159,7 @@ static enum df_code update_alert(struct evaluation *e, struct df_db *db, const s
                                  struct alert *found, struct df_err *err)
 {
     bool grown = alert_has_grown(known->reported, found->documents);
+    bool told = !known->acknowledged && !alert_silence_of(&e->silences, known, &e->arena).ptr;
 
     if (found->documents == 0 || df_str_eq(known->details, found->details))
         return DF_OK;
@@ -155,7 +173,7 @@ static enum df_code update_alert(struct evaluation *e, struct df_db *db, const s
                         .details_json = df_text(found->details), .reported = reported_value(found),
                         .id = df_uuid(df_uuid_str(&found->id))),
                    NULL, err);
-    if (code == DF_OK && grown)
+    if (code == DF_OK && grown && told)
         code = alert_send(e->a, db, ALERT_TRIGGER, found, e->now_ms, &e->arena, err);
     if (grown)
         df_list_add(&e->grown, &found->link);
@@ -169,7 +187,7 @@ static enum df_code resolve_alert(struct evaluation *e, struct df_db *db, struct
     enum df_code code = df_db_exec(
         db, DF_Q(alert_resolve, .now = df_time(e->now_ms), .id = df_uuid(df_uuid_str(&alert->id))),
         NULL, err);
-    if (code == DF_OK)
+    if (code == DF_OK && !alert->silenced_by.ptr)
         code = alert_send(e->a, db, ALERT_RESOLVE, alert, e->now_ms, &e->arena, err);
     df_list_add(&e->resolved, &alert->link);
     return code;
@@ -189,7 +207,10 @@ static enum df_code evaluate_rule(struct evaluation *e, struct df_db *db, enum a
         struct alert *known = find_open(open, alert->subject);
         if (known) {
             known->seen = true;
-            code = update_alert(e, db, known, alert, err);
+            if (known->silenced_by.ptr && !alert_silence_of(&e->silences, known, &e->arena).ptr)
+                code = end_silence(e, db, known, err);
+            if (code == DF_OK)
+                code = update_alert(e, db, known, alert, err);
         } else if (count < ALERT_FIRING_MAX) {
             count++;
             code = fire_alert(e, db, alert, err);
@@ -225,6 +246,7 @@ static enum df_code run_evaluation(struct df_db *db, struct df_job *job, struct 
 
     df_arena_reset(&e->arena);
     e->mine = 0;
+    e->silences = (struct df_list){.count = 0};
     e->fired = e->grown = e->resolved = (struct df_list){.count = 0};
     for (int i = 0; i < ALERT_RULES; i++) {
         e->open[i] = (struct df_list){.count = 0};
@@ -239,7 +261,9 @@ static enum df_code run_evaluation(struct df_db *db, struct df_job *job, struct 
         return code;
     if (e->mine == 0) /* another process evaluates: only the figures are read */
         return df_db_each(db, DF_Q0(alert_firing_counts), read_count, e, err);
-    code = df_db_each(db, DF_Q0(alert_firing), read_open, e, err);
+    code = alert_silences_read(db, e->now_ms, &e->arena, &e->silences, err);
+    if (code == DF_OK)
+        code = df_db_each(db, DF_Q0(alert_firing), read_open, e, err);
     for (int i = 0; code == DF_OK && i < ALERT_RULES; i++)
         code = evaluate_rule(e, db, (enum alert_rule)i, err);
     return code;

@@ -14,6 +14,10 @@
  * neither loses nor repeats one. Any number of processes may call evaluate; a row that they compete
  * for lets one of them do it in each interval.
  *
+ * An alert that a silence is about is stored and not sent; when the silence is over and the alert
+ * still fires, its message goes out. The message of one that somebody has acknowledged is not
+ * repeated.
+ *
  * Without a configured sink alerts are still stored, shown and counted.
  */
 #ifndef DF_ALERTS_ALERTS_H
@@ -51,7 +55,8 @@ void df_alerts_add_source(struct df_alerts *a, const struct df_alerts_source *so
  * time. */
 void df_alerts_evaluate(struct df_alerts *a);
 
-/* GET /admin/alerts, POST /admin/alerts/test. */
+/* /admin/alerts and /admin/alert-silences. */
 extern const struct df_route df_alert_routes[];
+extern const struct df_route df_silence_routes[];
 
 #endif

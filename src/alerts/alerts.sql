@@ -192,16 +192,56 @@ ORDER BY Target;
 -- --- the alerts ---
 
 -- name: alert_firing
-SELECT Id, RuleName, Subject, Severity, Summary, DetailsJson, FiredAt, Reported FROM Alerts WHERE ResolvedAt IS NULL;
+SELECT Id, RuleName, Subject, Severity, Summary, DetailsJson, FiredAt, Reported, AcknowledgedAt, SilencedBy
+FROM Alerts
+WHERE ResolvedAt IS NULL;
 
 -- name: alert_insert
-INSERT INTO Alerts (Id, RuleName, Subject, DedupKey, Severity, Summary, DetailsJson, Status, FiredAt, ResolvedAt, Reported)
+INSERT INTO Alerts (Id, RuleName, Subject, DedupKey, Severity, Summary, DetailsJson, Status, FiredAt, ResolvedAt, Reported,
+                    SilencedBy)
 VALUES (:id, :rule_name, :subject, :dedup_key, :severity, :summary, :details_json, :status, :fired_at, :resolved_at,
-        :reported);
+        :reported, :silenced_by);
 
 -- name: alert_update
 UPDATE Alerts SET Summary = :summary, DetailsJson = :details_json, Reported = :reported
 WHERE Id = :id AND ResolvedAt IS NULL;
+
+-- name: alert_unsilence
+UPDATE Alerts SET SilencedBy = NULL WHERE Id = :id;
+
+-- name: alert_acknowledge
+UPDATE Alerts SET AcknowledgedBy = :by, AcknowledgedAt = :now, AcknowledgedNote = :note
+WHERE Id = :id AND ResolvedAt IS NULL AND AcknowledgedAt IS NULL;
+
+-- name: alert_unacknowledge
+UPDATE Alerts SET AcknowledgedBy = NULL, AcknowledgedAt = NULL, AcknowledgedNote = NULL
+WHERE Id = :id AND AcknowledgedAt IS NOT NULL;
+
+-- name: alert_silences
+SELECT Id, RuleName, ClientIdentifier, Target, Reason, CreatedBy, CreatedAt, EndsAt
+FROM AlertSilences
+WHERE EndsAt > :now
+ORDER BY EndsAt, Id
+LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) Id, RuleName, ClientIdentifier, Target, Reason, CreatedBy, CreatedAt, EndsAt
+FROM AlertSilences
+WHERE EndsAt > :now
+ORDER BY EndsAt, Id;
+
+-- name: alert_silence_count
+SELECT COUNT(*) FROM AlertSilences WHERE EndsAt > :now;
+
+-- name: alert_silence_insert
+INSERT INTO AlertSilences (Id, RuleName, ClientIdentifier, Target, Reason, CreatedBy, CreatedAt, EndsAt)
+VALUES (:id, :rule, :client, :target, :reason, :by, :now, :ends);
+
+-- name: alert_silence_delete
+DELETE FROM AlertSilences WHERE Id = :id;
+
+-- What ended long ago.
+-- name: alert_silence_clean
+DELETE FROM AlertSilences WHERE EndsAt < :before;
 
 -- name: alert_resolve
 UPDATE Alerts SET Status = 'resolved', ResolvedAt = :now WHERE Id = :id AND ResolvedAt IS NULL;
@@ -210,18 +250,26 @@ UPDATE Alerts SET Status = 'resolved', ResolvedAt = :now WHERE Id = :id AND Reso
 SELECT RuleName, COUNT(*) AS Firing FROM Alerts WHERE ResolvedAt IS NULL GROUP BY RuleName;
 
 -- name: alert_list
-SELECT Id, RuleName, Subject, Severity, Summary, DetailsJson, Status, FiredAt, ResolvedAt
+SELECT Id, RuleName, Subject, Severity, Summary, DetailsJson, Status, FiredAt, ResolvedAt, AcknowledgedBy, AcknowledgedAt,
+       AcknowledgedNote, SilencedBy
 FROM Alerts
-WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
-ORDER BY FiredAt DESC, Id DESC
+WHERE Id IN EACH_UUID(:ids)
+ORDER BY CASE WHEN CAST(:oldest AS INT) = 1 THEN FiredAt END, CASE WHEN CAST(:oldest AS INT) = 1 THEN Id END, FiredAt DESC, Id DESC;
+
+-- name: alert_keys
+-- row: list_key
+SELECT a.Id, a.FiredAt AS CreatedAt
+FROM Alerts AS a
+WHERE (CAST(:status AS VARCHAR(21)) IS NULL OR a.Status = CAST(:status AS VARCHAR(21)))
+  AND (CAST(:rule AS VARCHAR(51)) IS NULL OR a.RuleName = CAST(:rule AS VARCHAR(51)))
+  AND a.FiredAt {<}= :after_at AND (a.FiredAt {<} :after_at OR a.Id {<} :after_id)
+ORDER BY a.FiredAt {DESC}, a.Id {DESC}
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
-SELECT Id, RuleName, Subject, Severity, Summary, DetailsJson, Status, FiredAt, ResolvedAt
-FROM Alerts
-WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
-ORDER BY FiredAt DESC, Id DESC
+SELECT a.Id, a.FiredAt AS CreatedAt
+FROM Alerts AS a
+WHERE (CAST(:status AS VARCHAR(21)) IS NULL OR a.Status = CAST(:status AS VARCHAR(21)))
+  AND (CAST(:rule AS VARCHAR(51)) IS NULL OR a.RuleName = CAST(:rule AS VARCHAR(51)))
+  AND a.FiredAt {<}= :after_at AND (a.FiredAt {<} :after_at OR a.Id {<} :after_id)
+ORDER BY a.FiredAt {DESC}, a.Id {DESC}
 OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
-
--- name: alert_total
-SELECT COUNT(*) FROM Alerts
-WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)));

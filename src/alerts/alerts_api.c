@@ -1,22 +1,28 @@
 /* GET /admin/alerts and POST /admin/alerts/test. */
 #include "access/audit.h"
 #include "access/handler.h"
+#include "access/list.h"
 #include "alerts/alerts.sql.h"
 #include "alerts/alerts_private.h"
 
 #define ANSWER_MAX ((size_t)16 << 20)
+#define NOTE_MAX   500 /* characters: Alerts.AcknowledgedNote */
 
 struct call {
     struct df_work w; /* its arg is the alerts */
-    struct df_str status;
+    struct df_str status, rule;
     struct alert alert; /* of a test */
+    struct df_uuid id;  /* of an acknowledgement */
+    struct df_str note;
+    bool take_back, is_resolved;
 };
 
 /* --- GET /admin/alerts ------------------------------------------------------------------------ */
 
 static void write_alert(void *arg, struct df_result *r)
 {
-    struct df_json_out *j = &((struct df_work *)arg)->json;
+    struct df_work *w = arg;
+    struct df_json_out *j = &w->json;
 
     df_json_open(j, '{');
     df_json_kv_text(j, "id", df_col_text(r, alert_list_Id));
@@ -29,6 +35,14 @@ static void write_alert(void *arg, struct df_result *r)
     df_json_kv_text(j, "status", df_col_text(r, alert_list_Status));
     df_json_kv_time(j, "firedAt", df_col_time(r, alert_list_FiredAt));
     df_json_kv_time(j, "resolvedAt", df_col_time(r, alert_list_ResolvedAt));
+    df_json_kv_text(j, "acknowledgedBy", df_col_text(r, alert_list_AcknowledgedBy));
+    df_json_kv_time(j, "acknowledgedAt", df_col_time(r, alert_list_AcknowledgedAt));
+    df_json_kv_text(j, "acknowledgedNote", df_col_text(r, alert_list_AcknowledgedNote));
+    df_json_kv_bool(j, "silenced", !df_col_null(r, alert_list_SilencedBy));
+    df_json_kv_text(j, "link",
+                    alert_link(df_col_text(r, alert_list_RuleName), df_col_text(r, alert_list_Id),
+                               df_col_text(r, alert_list_Subject),
+                               df_col_text(r, alert_list_DetailsJson), df_req_arena(w->req)));
     df_json_close(j, '}');
 }
 
@@ -47,17 +61,15 @@ static void write_sinks(const struct df_alerts *a, struct df_json_out *j)
 static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     const struct call *c = (const struct call *)w;
-    struct df_value status = df_text(c->status);
-    enum df_code code =
-        df_db_query_int(db, DF_Q(alert_total, .status = status), &w->page.total, err);
+    struct df_list_query q = {
+        DF_LIST_KEYS(alert_keys),
+        .rows = &df_q_alert_list,
+        DF_LIST_FILTER({"status", df_text(c->status)}, {"rule", df_text(c->rule)}),
+    };
 
-    if (code != DF_OK)
-        return code;
     df_page_open(&w->json);
-    code = df_db_each(db,
-                      DF_Q(alert_list, .status = status, .limit = df_int(w->page.size),
-                           .offset = df_int(w->page.offset)),
-                      write_alert, w, err);
+    enum df_code code =
+        df_list_page(db, &q, &w->page, df_req_arena(w->req), write_alert, w, err);
     df_json_close(&w->json, ']');
     df_page_write(&w->page, &w->json);
     write_sinks(w->arg, &w->json);
@@ -69,17 +81,101 @@ static bool read_status(struct df_work *w, struct df_input *in)
 {
     static const char *const states[] = {"firing", "resolved", NULL};
 
-    ((struct call *)w)->status = df_input_choice(in, w->req, "status", states);
+    struct call *c = (struct call *)w;
+    enum alert_rule rule;
+
+    c->status = df_input_choice(in, w->req, "status", states);
+    c->rule = df_input_filter(w->req, "rule");
+    if (c->rule.ptr && !alert_rule_parse(c->rule, &rule))
+        df_input_error(in, "rule", "is none of the rules of alerts");
     return true;
 }
 
 static const struct df_handler list = {
     .size = sizeof(struct call),
-    .paged = true,
+    .list = "alerts",
+    .list_by_uuid = true,
     .max_answer = ANSWER_MAX,
     .prepare = read_status,
     .run = run_list,
 };
+
+/* --- POST and DELETE /admin/alerts/{id}/acknowledge ------------------------------------------- */
+
+static void note_status(void *arg, struct df_result *r)
+{
+    struct call *c = arg;
+
+    c->is_resolved = !df_col_null(r, alert_list_ResolvedAt);
+    write_alert(&c->w, r);
+}
+
+static enum df_code run_acknowledge(struct df_db *db, struct df_work *w, struct df_err *err)
+{
+    struct call *c = (struct call *)w;
+    struct df_actor by = df_actor_of(w->req);
+    struct df_str id = df_uuid_str(&c->id);
+    struct df_str ids = df_arena_printf(df_req_arena(w->req), "[\"" DF_STR_FMT "\"]", DF_STR_ARG(id));
+    const struct df_query *q = c->take_back ? &df_q_alert_unacknowledge : &df_q_alert_acknowledge;
+    int64_t changed = 0;
+    bool found = false;
+    enum df_code code = df_db_exec(
+        db,
+        DF_ANY(q, {"id", df_uuid(id)}, {"by", df_text(df_utf8_cut(by.name, 200))},
+               {"now", df_time(w->now_ms)}, {"note", df_text(c->note)}),
+        &changed, err);
+
+    if (code == DF_OK && changed > 0)
+        code = df_audit_write(db, &by, c->take_back ? "AlertUnacknowledged" : "AlertAcknowledged", id,
+                              DF_STR_NULL, DF_STR_NULL, w->now_ms, err);
+    if (code == DF_OK)
+        code = df_db_one(db, DF_Q(alert_list, .ids = df_text(ids), .oldest = df_int(0)), note_status,
+                         c, &found, err);
+    if (code == DF_OK && !found)
+        return df_err_set(err, DF_E_NOT_FOUND, "There is no such alert.");
+    if (code == DF_OK && c->is_resolved && !c->take_back && changed == 0)
+        return df_err_set(err, DF_E_CONFLICT, "The alert is over: there is nothing to look after.");
+    return code;
+}
+
+static bool read_alert_id(struct df_work *w)
+{
+    struct call *c = (struct call *)w;
+
+    if (df_uuid_parse(df_req_param(w->req, "id"), &c->id))
+        return true;
+    df_req_fail(w->req, DF_E_NOT_FOUND, "There is no such alert.");
+    return false;
+}
+
+static bool read_acknowledgement(struct df_work *w, struct df_input *in)
+{
+    static const char *const known[] = {"note", NULL};
+    struct call *c = (struct call *)w;
+
+    if (!read_alert_id(w))
+        return false;
+    if (df_req_body(w->req).len == 0)
+        return true;
+    if (!df_input_json(in, w->req))
+        return false;
+    df_input_only(in, known);
+    c->note = df_input_text(in, "note", NOTE_MAX, DF_OPTIONAL);
+    return true;
+}
+
+static bool read_taking_back(struct df_work *w, struct df_input *in)
+{
+    (void)in;
+    ((struct call *)w)->take_back = true;
+    return read_alert_id(w);
+}
+
+#define ACKNOWLEDGE                                                                                \
+    .size = sizeof(struct call), .writes = true, .max_answer = ANSWER_MAX, .run = run_acknowledge
+
+static const struct df_handler acknowledge = {ACKNOWLEDGE, .prepare = read_acknowledgement};
+static const struct df_handler unacknowledge = {ACKNOWLEDGE, .prepare = read_taking_back};
 
 /* --- POST /admin/alerts/test ------------------------------------------------------------------ */
 
@@ -153,8 +249,13 @@ static const struct df_handler test = {
 
 #define ADMIN(m, path, kind, h) DF_ROUTE(m, "/admin/alerts" path, kind, DF_ACCESS_ADMIN, NULL, h)
 
+#define OPERATE(m, path, kind, h)                                                                  \
+    DF_ROUTE(m, "/admin/alerts" path, kind, DF_ACCESS_ADMIN, DF_NEEDS_OPERATE, h)
+
 const struct df_route df_alert_routes[] = {
     ADMIN("GET", "", DF_BODY_NONE, list),
+    OPERATE("POST", "/{id}/acknowledge", DF_BODY_JSON, acknowledge),
+    OPERATE("DELETE", "/{id}/acknowledge", DF_BODY_ANY, unacknowledge),
     DF_ROUTE("POST", "/admin/alerts/test", DF_BODY_ANY, DF_ACCESS_ADMIN, DF_NEEDS_OPERATE, test),
     {.method = NULL},
 };

@@ -44,6 +44,8 @@ struct alert {
     int64_t reported;      /* of them, in the last message */
     int64_t fired_ms;
     int64_t resolved_ms; /* -1: it still fires */
+    bool acknowledged;   /* somebody looks after it: its message is not repeated */
+    struct df_str silenced_by; /* the silence that kept its first message back; absent: none */
     bool seen;           /* evaluation: its condition holds */
 };
 
@@ -101,6 +103,27 @@ enum df_code alert_find_given_up(struct alert_finding *f, struct df_db *db,
 /* Whether people are told again of an alert that fires, because there is much more than they were
  * told of. */
 bool alert_has_grown(int64_t reported, int64_t documents);
+
+/* --- silences.c ------------------------------------------------------------------------------- */
+
+#define ALERT_SILENCES_MAX 200 /* in force */
+
+/* What an alert must have for the silence to be about it; what is absent is not asked for. */
+struct alert_silence {
+    struct df_link link;
+    struct df_str id;
+    struct df_str rule, client, target;
+};
+
+/* Reads the silences in force. */
+enum df_code alert_silences_read(struct df_db *db, int64_t now_ms, struct df_arena *arena,
+                                 struct df_list *to, struct df_err *err) DF_MUST_CHECK;
+/* The id of the first that is about the alert; absent: none is. */
+struct df_str alert_silence_of(const struct df_list *silences, const struct alert *alert,
+                               struct df_arena *arena);
+/* The console's page about what the alert is about: "#outbox/ticket-return?status=Error". */
+struct df_str alert_link(struct df_str rule, struct df_str id, struct df_str subject,
+                         struct df_str details, struct df_arena *arena);
 
 /* --- payload.c -------------------------------------------------------------------------------- */
 

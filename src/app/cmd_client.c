@@ -259,9 +259,15 @@ static enum df_code list_clients(struct session *s, struct df_err *err)
         df_json_open(&s->jout, '[');
     else
         df_buf_addf(&s->out, "%-36s  %-9s  %-24s  %s\n", "CLIENT", "STATUS", "LAST SEEN", "NAME");
-    int64_t total = 0;
-    for (int64_t at = 0; code == DF_OK && at <= total; at += LIST_PAGE)
-        code = df_client_list(s->db, LIST_PAGE, at, print_client, s, &total, err);
+    struct df_page page = {.size = LIST_PAGE, .list = "clients", .by_uuid = true};
+    struct df_arena arena;
+    df_arena_init(&arena);
+    do {
+        df_arena_reset(&arena);
+        if (code == DF_OK)
+            code = df_client_list(s->db, &page, &arena, print_client, s, err);
+    } while (code == DF_OK && df_page_forward(&page));
+    df_arena_release(&arena);
     if (s->json) {
         df_json_close(&s->jout, ']');
         df_buf_addc(&s->out, '\n');

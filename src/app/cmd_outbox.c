@@ -28,6 +28,7 @@ struct session {
     const char *target, *error, *since, *until; /* NULL: any */
     struct df_outbox_filter filter;
     struct df_page page;
+    char list[DF_CURSOR_LIST_MAX + 1]; /* its name in cursors */
     enum df_outbox_change change;
     bool all;
     bool dry_run;
@@ -134,7 +135,7 @@ static enum df_code print_page(struct session *s, struct df_err *err)
     struct df_outbox_view view = {.row = print_line, .arg = s};
     df_buf_addf(&s->out, "%-*s %-9s %8s  %-*s  %-*s  %s\n", id_width(s), "ID", "STATUS", "ATTEMPTS",
                 DF_TIME_LEN, "CREATED", DF_TIME_LEN, "NEXT ATTEMPT", "REFERENCE, LAST ERROR");
-    enum df_code code = df_outbox_list(s->db, s->channel, &s->filter, &s->page, &view, err);
+    enum df_code code = df_outbox_list(s->db, s->channel, &s->filter, &s->page, true, &view, err);
     int64_t pages = (s->page.total + s->page.size - 1) / s->page.size;
     if (code == DF_OK && pages > 1)
         df_buf_addf(&s->out, "page %lld of %lld, %lld rows\n", (long long)s->page.page,
@@ -446,6 +447,10 @@ static enum df_code find_filter(struct session *s, struct df_err *err)
 
 static enum df_code list_rows(struct session *s, struct df_err *err)
 {
+    if (s->channel) {
+        snprintf(s->list, sizeof s->list, "outbox/%s", s->channel->name);
+        s->page.list = s->list;
+    }
     if (s->channel && s->json)
         return df_outbox_json_page(s->db, s->channel, &s->filter, &s->page, &s->jout, err);
     if (s->channel)
@@ -477,7 +482,9 @@ static enum df_code perform_outbox(struct session *s, int operands, char **argv,
     else if (strcmp(argv[0], "retry") == 0 || strcmp(argv[0], "dismiss") == 0)
         code = id.ptr ? change_row(s, id, err) : change_many(s, err);
     else if (s->json)
-        code = df_outbox_json_row(s->db, s->channel, id, &s->jout, err);
+        code = df_outbox_json_row(s->db, s->channel, id,
+                                  &(struct df_outbox_look){.now_ms = df_wall_ms(s->clock)},
+                                  &s->jout, err);
     else
         code = print_detail(s, id, err);
     if (code == DF_OK && s->json)

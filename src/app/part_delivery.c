@@ -243,6 +243,7 @@ static enum df_code start_interface(struct df_app *app, struct df_err *err)
         .notify_url = set->store.url,
         .keys = app->access.keys,
         .webhooks = app->webhooks,
+        .temp_dir = app->settings->data_dir,
     });
     return DF_OK;
 }

@@ -1,6 +1,7 @@
 #include "app/server.h"
 
 #include "admin/admin.h"
+#include "admin/attention.h"
 #include "admin/outbox.h"
 #include "admin/owners.h"
 #include "alerts/alerts.h"
@@ -34,6 +35,8 @@ struct df_server {
     struct df_http_server *http;
     struct df_system system;
     const char *temp_dir;
+    struct df_attention *attention;
+    struct df_outbox_scene outbox;
     struct df_route_table tables[TABLES_MAX];
     struct df_route receive_routes[2]; /* the table, with the limit that is configured */
     struct df_loop files;              /* looks at certificates */
@@ -93,6 +96,7 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
         {df_audit_routes, &s->temp_dir},
         {df_subject_routes, &df_app_kept},
         {df_outbox_routes, app->delivery},
+        {df_outbox_row_routes, &s->outbox},
         {df_breaker_routes, app->outbound.breakers},
         {df_work_owner_routes, NULL},
         {df_counterparty_routes, app->interface},
@@ -111,7 +115,9 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
         {df_imports_ack_routes, app->import_views},
         {df_imports_read_routes, app->import_views},
         {df_imports_usage_routes, app->import_views},
+        {df_attention_routes, s->attention},
         {df_alert_routes, app->alerts},
+        {df_silence_routes, app->alerts},
         {df_subscription_routes, app->subscriptions},
         {df_webhook_failure_routes, app->subscriptions},
         {df_purge_routes, app->purge},
@@ -134,6 +140,15 @@ static void bind_routes(struct df_server *s, const struct df_route *extra)
                                    .imports = s->app.imports,
                                    .locks = s->app.locks,
                                    .consumer = s->app.consumer};
+    s->outbox = (struct df_outbox_scene){.delivery = s->app.delivery,
+                                         .breakers = s->app.outbound.breakers,
+                                         .masker = s->app.masker,
+                                         .temp_dir = set->data_dir};
+    s->attention =
+        df_attention_new(&(struct df_attention_options){.clock = s->app.access.clock,
+                                                        .delivery = s->app.delivery,
+                                                        .breakers = s->app.outbound.breakers,
+                                                        .data_dir = set->data_dir});
     s->tables[n++] = (struct df_route_table){df_probe_routes, NULL};
     s->tables[n++] = (struct df_route_table){df_system_routes, &s->system};
     if (set->roles & DF_ROLE_API)
@@ -292,6 +307,7 @@ void df_server_stop(struct df_server *s)
         df_log_info("ServerStopped", "everything in hand was finished");
     }
     df_parts_free(&s->parts, &s->app);
+    df_attention_free(s->attention);
     free(s);
 }
 

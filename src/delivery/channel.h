@@ -150,8 +150,9 @@ struct df_channel {
      *
      * - counts: rows of each state
      * - stuck: how many rows wait, wait for their target and were given up, and since when
-     * - list (status: NULL is any; given_up: 1 is only such rows; the filter; limit, offset), total
-     *   (the same), get (id)
+     * - rows, and three ways to the keys of a page in both orders (access/list.h): of all rows, of
+     *   one status, of those that were given up. They take the filter
+     * - get (id)
      * - retry (now, id): makes a row in Error Pending and due, with all attempts to go
      * - retry_some (now, limit, the filter): the same for rows in Error; returns their ids.
      * `mirror` follows
@@ -165,8 +166,11 @@ struct df_channel {
      */
     const struct df_query *counts;
     const struct df_query *stuck;
-    const struct df_query *list;
-    const struct df_query *total;
+    const struct df_query *rows;
+    const struct df_query *keys[2]; /* newest first, oldest first */
+    const struct df_query *status_keys[2];
+    const struct df_query *given_up_keys[2];
+    const char *usual_status; /* that most rows have; NULL: its index gives the order of lists */
     const struct df_query *get;
     const struct df_query *retry;
     const struct df_query *retry_some;
@@ -208,6 +212,11 @@ struct df_channel {
     const void *arg; /* the channel's own */
 };
 
+#define DF_CHANNEL_LISTS(name)                                                                     \
+    .rows = &df_q_##name##_rows, .keys = {&df_q_##name##_keys, &df_q_##name##_keys_oldest},        \
+    .status_keys = {&df_q_##name##_status_keys, &df_q_##name##_status_keys_oldest},                \
+    .given_up_keys = {&df_q_##name##_given_up_keys, &df_q_##name##_given_up_keys_oldest}
+
 /* The queries that outbox.sqlt makes for a table. */
 #define DF_CHANNEL_OUTBOX(name)                                                                    \
     .claim = &df_q_##name##_claim, .claim_newest = &df_q_##name##_claim_newest,                    \
@@ -218,8 +227,7 @@ struct df_channel {
     .reset = &df_q_##name##_reset, .next_due = &df_q_##name##_next_due,                            \
     .waiting = &df_q_##name##_waiting, .given_up = &df_q_##name##_given_up,                        \
     .given_up_total = &df_q_##name##_given_up_total, .counts = &df_q_##name##_counts,              \
-    .stuck = &df_q_##name##_stuck, .list = &df_q_##name##_list, .total = &df_q_##name##_total,     \
-    .get = &df_q_##name##_get, .retry = &df_q_##name##_retry,                                      \
+    .stuck = &df_q_##name##_stuck, DF_CHANNEL_LISTS(name), .get = &df_q_##name##_get, .retry = &df_q_##name##_retry,                                      \
     .retry_some = &df_q_##name##_retry_some, .retry_total = &df_q_##name##_retry_total,            \
     .dismiss = &df_q_##name##_dismiss, .dismiss_some = &df_q_##name##_dismiss_some,                \
     .dismiss_total = &df_q_##name##_dismiss_total

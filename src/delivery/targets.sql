@@ -40,3 +40,9 @@ LIMIT :limit;
 SELECT TOP (:limit) Id, Channel, Target, Arrived, DownSince, PausedAt
 FROM DeliveryTargets
 ORDER BY CASE WHEN PausedAt IS NULL THEN 1 ELSE 0 END, UpdatedAt DESC;
+
+-- A target, and the row of its whole channel, for those who ask why a row waits.
+-- name: target_state
+SELECT Target, DownSince, PausedAt, PausedBy, LastError
+FROM DeliveryTargets
+WHERE Channel = CAST(:channel AS VARCHAR(51)) AND Target IN ('', CAST(:target AS VARCHAR(1001)));

@@ -20,7 +20,8 @@
 -- with: target_key = substr(TargetUrl, 1, instr(TargetUrl || char(63), char(63)) - 1)
 -- with: target_key/postgres = split_part(TargetUrl, chr(63), 1)
 -- with: target_key/sqlserver = LEFT(TargetUrl, CHARINDEX(CHAR(63), TargetUrl + CHAR(63)) - 1)
--- with: newest = Id DESC
+-- with: newest = c.Id {DESC}
+-- with: behind = c.Id {<} :after_id
 -- with: at_failed = KeyForm = CASE WHEN LastAttemptAt IS NULL THEN 1 ELSE COALESCE(KeyForm, 0) END,
 -- with: aimed = c.TargetUrl = CAST(:target AS VARCHAR(1001)) OR c.TargetUrl LIKE CAST(:target_query AS VARCHAR(2005)) ESCAPE '!'
 --       OR (COALESCE(c.TargetUrl, '') = '' AND CAST(:own AS INT) = 1)
@@ -42,7 +43,8 @@
 -- with: target_key = substr(TargetUrl, 1, instr(TargetUrl || char(63), char(63)) - 1)
 -- with: target_key/postgres = split_part(TargetUrl, chr(63), 1)
 -- with: target_key/sqlserver = LEFT(TargetUrl, CHARINDEX(CHAR(63), TargetUrl + CHAR(63)) - 1)
--- with: newest = Id DESC
+-- with: newest = c.Id {DESC}
+-- with: behind = c.Id {<} :after_id
 -- with: at_failed = KeyForm = CASE WHEN LastAttemptAt IS NULL THEN 1
 --       ELSE COALESCE(KeyForm, CASE WHEN AttemptCount > 0 THEN 0 ELSE 1 END) END,
 -- with: aimed = c.TargetUrl = CAST(:target AS VARCHAR(1001)) OR c.TargetUrl LIKE CAST(:target_query AS VARCHAR(2005)) ESCAPE '!'
@@ -436,52 +438,101 @@ SELECT (SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendNextAttemptAt 
        (SELECT COUNT(*) FROM TB_TICKET_INTERFACE WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL AND GatewaySendDismissedAt IS NULL) AS GivenUp,
        (SELECT MIN(GatewaySendLastAttemptAt) FROM TB_TICKET_INTERFACE WHERE GatewaySendStatus = 'Error' AND GatewaySendNextAttemptAt IS NULL AND GatewaySendDismissedAt IS NULL) AS GivenUpSince;
 
--- name: gateway_list
+-- name: gateway_rows
 -- row: channel_item
 SELECT Id, BusinessDocId AS Reference, CAST(NULL AS VARCHAR(500)) AS Target, GatewaySendStatus AS Status, GatewaySendAttemptCount AS Attempts, CreatedAt,
        GatewaySendLastAttemptAt AS LastAttemptAt, GatewaySendSentAt AS SentAt, GatewaySendNextAttemptAt AS DueAt, GatewaySendLastError AS LastError,
        GatewaySendTryCount AS Tries, GatewaySendFirstFailedAt AS FirstFailedAt,
        (SELECT t.Target FROM DeliveryTargets AS t WHERE t.Id = c.GatewaySendHeldFor) AS HeldFor, GatewaySendDismissedAt AS DismissedAt
 FROM TB_TICKET_INTERFACE AS c
-WHERE (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL)
-  AND (CAST(:status AS VARCHAR(20)) IS NULL OR c.GatewaySendStatus = CAST(:status AS VARCHAR(21)))
-  AND (CAST(:given_up AS INT) = 0 OR (c.GatewaySendNextAttemptAt IS NULL AND c.GatewaySendDismissedAt IS NULL))
+WHERE c.Id IN EACH_INT(:ids)
+ORDER BY CASE WHEN CAST(:oldest AS INT) = 1 THEN c.Id ELSE -c.Id END;
+
+-- name: gateway_keys
+-- row: list_key
+SELECT c.Id, c.CreatedAt
+FROM TB_TICKET_INTERFACE AS c
+WHERE (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL) AND c.Id {<} :after_id
+  AND (CAST(:status AS VARCHAR(21)) IS NULL OR c.GatewaySendStatus = CAST(:status AS VARCHAR(21)))
   AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
   AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
   AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
-ORDER BY Id DESC
+ORDER BY c.Id {DESC}
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
-SELECT Id, BusinessDocId AS Reference, CAST(NULL AS VARCHAR(500)) AS Target, GatewaySendStatus AS Status, GatewaySendAttemptCount AS Attempts, CreatedAt,
-       GatewaySendLastAttemptAt AS LastAttemptAt, GatewaySendSentAt AS SentAt, GatewaySendNextAttemptAt AS DueAt, GatewaySendLastError AS LastError,
-       GatewaySendTryCount AS Tries, GatewaySendFirstFailedAt AS FirstFailedAt,
-       (SELECT t.Target FROM DeliveryTargets AS t WHERE t.Id = c.GatewaySendHeldFor) AS HeldFor, GatewaySendDismissedAt AS DismissedAt
+SELECT c.Id, c.CreatedAt
 FROM TB_TICKET_INTERFACE AS c
-WHERE (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL)
-  AND (CAST(:status AS VARCHAR(20)) IS NULL OR c.GatewaySendStatus = CAST(:status AS VARCHAR(21)))
-  AND (CAST(:given_up AS INT) = 0 OR (c.GatewaySendNextAttemptAt IS NULL AND c.GatewaySendDismissedAt IS NULL))
+WHERE (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL) AND c.Id {<} :after_id
+  AND (CAST(:status AS VARCHAR(21)) IS NULL OR c.GatewaySendStatus = CAST(:status AS VARCHAR(21)))
   AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
   AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
   AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
-ORDER BY Id DESC
+ORDER BY c.Id {DESC}
 OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 
--- name: gateway_total
-SELECT COUNT(*) FROM TB_TICKET_INTERFACE AS c
-WHERE (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL)
-  AND (CAST(:status AS VARCHAR(20)) IS NULL OR c.GatewaySendStatus = CAST(:status AS VARCHAR(21)))
-  AND (CAST(:given_up AS INT) = 0 OR (c.GatewaySendNextAttemptAt IS NULL AND c.GatewaySendDismissedAt IS NULL))
+-- For a state that few rows have: they are sorted.
+-- name: gateway_status_keys
+-- row: list_key
+-- dialect: sqlite
+SELECT c.Id, c.CreatedAt
+FROM TB_TICKET_INTERFACE AS c INDEXED BY IX_TB_TICKET_INTERFACE_GatewaySendStatus_GatewaySendLastAttemptAt
+WHERE c.GatewaySendStatus = CAST(:status AS VARCHAR(21))
+  AND (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL) AND c.Id {<} :after_id
   AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
   AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
-  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until;
+  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
+ORDER BY c.Id {DESC}
+LIMIT :limit OFFSET :offset;
+-- dialect: postgres
+SELECT c.Id, c.CreatedAt
+FROM TB_TICKET_INTERFACE AS c
+WHERE c.GatewaySendStatus = CAST(:status AS VARCHAR(21))
+  AND (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL) AND c.Id {<} :after_id
+  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
+ORDER BY c.Id {DESC}
+LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
-SELECT COUNT(*) FROM TB_TICKET_INTERFACE AS c
-WHERE (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL)
-  AND (CAST(:status AS VARCHAR(20)) IS NULL OR c.GatewaySendStatus = CAST(:status AS VARCHAR(21)))
-  AND (CAST(:given_up AS INT) = 0 OR (c.GatewaySendNextAttemptAt IS NULL AND c.GatewaySendDismissedAt IS NULL))
+SELECT c.Id, c.CreatedAt
+FROM TB_TICKET_INTERFACE AS c
+WHERE c.GatewaySendStatus = CAST(:status AS VARCHAR(21))
+  AND (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL) AND c.Id {<} :after_id
   AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
   AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
-  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until;
+  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
+ORDER BY c.Id {DESC}
+OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
+
+-- name: gateway_given_up_keys
+-- row: list_key
+-- dialect: sqlite
+SELECT c.Id, c.CreatedAt
+FROM TB_TICKET_INTERFACE AS c INDEXED BY IX_TB_TICKET_INTERFACE_AwaitsPerson
+WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendNextAttemptAt IS NULL AND c.GatewaySendDismissedAt IS NULL AND c.Id {<} :after_id
+  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
+ORDER BY c.Id {DESC}
+LIMIT :limit OFFSET :offset;
+-- dialect: postgres
+SELECT c.Id, c.CreatedAt
+FROM TB_TICKET_INTERFACE AS c
+WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendNextAttemptAt IS NULL AND c.GatewaySendDismissedAt IS NULL AND c.Id {<} :after_id
+  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
+ORDER BY c.Id {DESC}
+LIMIT :limit OFFSET :offset;
+-- dialect: sqlserver
+SELECT c.Id, c.CreatedAt
+FROM TB_TICKET_INTERFACE AS c
+WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendNextAttemptAt IS NULL AND c.GatewaySendDismissedAt IS NULL AND c.Id {<} :after_id
+  AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+  AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
+  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
+ORDER BY c.Id {DESC}
+OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 
 -- name: gateway_get
 -- row: channel_detail

@@ -110,3 +110,13 @@ WHERE Id = :id AND CASE WHEN Version = :version THEN 1 ELSE 0 END = 1;
 -- template: counterparties.sqlt
 -- with: name = own_counterparty
 -- with: whose = AND c.ClientId = :client
+
+-- A page of a list.
+-- name: counterparty_rows
+-- row: counterparty
+SELECT c.Id, c.BusinessDocId, c.BusinessAppId, c.BusinessEntity, c.OriginalBusinessDocId, c.CounterpartyId,
+       c.EntityType, c.Name, c.LocalName, c.SearchName, c.ReferenceCode, c.IsDeleted, c.Source, c.Status, c.CreatedAt,
+       c.UpdatedAt, c.StatusMessage, c.Version
+FROM TB_COUNTERPARTIES AS c
+WHERE c.Id IN EACH_INT(:ids)
+ORDER BY CASE WHEN CAST(:oldest AS INT) = 1 THEN c.Id ELSE -c.Id END;

@@ -10,6 +10,7 @@
  * payload that came after that has another ETag, so that it is not marked as taken.
  */
 #include "access/handler.h"
+#include "access/list.h"
 #include "base/personal.h"
 #include "base/tally.h"
 #include "interface/acks.h"
@@ -388,42 +389,36 @@ static enum df_code run_get_one(struct df_db *db, struct df_work *w, struct df_e
     return code;
 }
 
+static struct df_list_query counterparty_keys(const struct call *c)
+{
+    bool own = !c->reach.all;
+
+    if (c->counterparty_id.ptr || c->fiscal_number.ptr)
+        return own ? (struct df_list_query){DF_LIST_KEYS(own_counterparty_find_keys)}
+                   : (struct df_list_query){DF_LIST_KEYS(counterparty_find_keys)};
+    if (c->status.ptr)
+        return own ? (struct df_list_query){DF_LIST_KEYS(own_counterparty_of_status_keys)}
+                   : (struct df_list_query){DF_LIST_KEYS(counterparty_of_status_keys)};
+    return own ? (struct df_list_query){DF_LIST_KEYS(own_counterparty_keys)}
+               : (struct df_list_query){DF_LIST_KEYS(counterparty_keys)};
+}
+
 static enum df_code run_list_counterparties(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    /* The first index tells which filter finds the rows, the second is "the caller's own". */
-    enum { LIST, OF_STATUS, FIND };
-    static const struct df_query *const pages[3][2] = {
-        [LIST] = {&df_q_counterparty_list, &df_q_own_counterparty_list},
-        [OF_STATUS] = {&df_q_counterparty_of_status, &df_q_own_counterparty_of_status},
-        [FIND] = {&df_q_counterparty_find, &df_q_own_counterparty_find}};
-    static const struct df_query *const totals[3][2] = {
-        [LIST] = {&df_q_counterparty_count, &df_q_own_counterparty_count},
-        [OF_STATUS] = {&df_q_counterparty_of_status_count, &df_q_own_counterparty_of_status_count},
-        [FIND] = {&df_q_counterparty_find_count, &df_q_own_counterparty_find_count}};
     const struct call *c = (const struct call *)w;
-    int find = c->counterparty_id.ptr || c->fiscal_number.ptr ? FIND
-               : c->status.ptr                                ? OF_STATUS
-                                                              : LIST;
-    bool own = !c->reach.all;
-    struct df_value status = df_text(c->status);
-    struct df_value entity = df_text(c->business_entity), type = df_text(c->entity_type);
-    struct df_value party = df_text(c->counterparty_id), fiscal = df_text(c->fiscal_number);
-    struct df_value client = df_reach_client(&c->reach);
-    enum df_code code =
-        df_db_query_int(db,
-                        DF_ANY(totals[find][own], {"business_entity", entity},
-                               {"entity_type", type}, {"counterparty_id", party},
-                               {"fiscal_number", fiscal}, {"status", status}, {"client", client}),
-                        &w->page.total, err);
+    struct df_list_query keys = counterparty_keys(c);
+    struct df_list_query q = {
+        .newest = keys.newest,
+        .oldest = keys.oldest,
+        .rows = &df_q_counterparty_rows,
+        DF_LIST_FILTER({"business_entity", df_text(c->business_entity)},
+                       {"entity_type", df_text(c->entity_type)},
+                       {"counterparty_id", df_text(c->counterparty_id)},
+                       {"fiscal_number", df_text(c->fiscal_number)}, {"status", df_text(c->status)},
+                       {"client", df_reach_client(&c->reach)}),
+    };
 
-    if (code != DF_OK)
-        return code;
-    return df_work_page(w, db,
-                        DF_ANY(pages[find][own], {"business_entity", entity}, {"entity_type", type},
-                               {"counterparty_id", party}, {"fiscal_number", fiscal},
-                               {"status", status}, {"client", client},
-                               {"limit", df_int(w->page.size)}, {"offset", df_int(w->page.offset)}),
-                        write_item, err);
+    return df_work_list(w, db, &q, write_item, err);
 }
 
 static enum df_code run_get_counterparties(struct df_db *db, struct df_work *w, struct df_err *err)
@@ -452,7 +447,7 @@ static bool read_counterparty_filter(struct df_work *w, struct df_input *in)
     c->fiscal_number = df_input_filter(req, "fiscalNumber");
     c->status = df_input_choice(in, req, "status", states);
     if (!c->business_doc_id.ptr)
-        df_page_read(in, req, &w->page);
+        df_page_read_list(in, req, "counterparties", false, &w->page);
     return true;
 }
 

@@ -29,6 +29,7 @@ struct df_interface_options {
     struct df_webhooks *webhooks; /* woken when there are events of tickets to deliver; or NULL */
     int64_t max_body_bytes;       /* of a request */
     const struct df_masker *masker; /* of callbacks; NULL: they are stored as they came */
+    const char *temp_dir;           /* for exports; NULL: there are none */
 };
 
 /* Other programs write tickets of any size into the table. A payload larger than this and than

@@ -190,8 +190,8 @@ WHERE Id = :id;
 
 -- template: tickets_admin.sqlt
 -- with: name = all_tickets
--- with: newest = t.Id DESC
--- with: behind = t.Id < :after_id
+-- with: newest = t.Id {DESC}
+-- with: behind = t.Id {<} :after_id
 
 -- template: tickets_admin.sqlt
 -- with: name = doc_tickets
@@ -213,9 +213,21 @@ WHERE Id = :id;
 -- with: name = gateway_tickets
 -- with: narrow = AND t.GatewaySendStatus = CAST(:gateway_status AS VARCHAR(21))
 
--- The first ticket there is.
--- name: tickets_first
-SELECT COALESCE(MIN(Id), 0) FROM TB_TICKET_INTERFACE;
+-- name: tickets_rows
+-- row: ticket, …
+SELECT t.Id, t.BusinessEntity, t.BusinessDocId, t.PhaseCode, t.CompanyCode, t.BranchCode, t.DestinationCode, t.ShipmentEvent,
+       t.FunctionalAckIsRequired, t.TargetApplicationCode, t.CreatedAt, t.UpdatedAt, t.PayloadVersion,
+       t.Status, t.AttemptCount, t.LastError, t.NextAttemptAt,
+       t.ReturnStatus, t.ReturnAttemptCount, t.ReturnLastError, t.ReturnLastAttemptAt, t.ReturnSentAt,
+       t.GatewaySendStatus, t.GatewaySendAttemptCount, t.GatewaySendLastError, t.GatewaySendLastAttemptAt, t.GatewaySendSentAt,
+       t.GatewaySendNextAttemptAt,
+       t.CallbackStatus, t.CallbackReceivedAt, t.CallbackCode, t.CallbackMessage,
+       t.TryCount, t.FirstFailedAt, t.GatewaySendTryCount, t.GatewaySendFirstFailedAt,
+       (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = t.ClientId) AS ClientIdentifier
+FROM TB_TICKET_INTERFACE AS t
+WHERE t.Id IN EACH_INT(:ids)
+ORDER BY CASE WHEN CAST(:oldest AS INT) = 1 THEN t.CreatedAt END, CASE WHEN CAST(:oldest AS INT) = 1 THEN t.Id END,
+         t.CreatedAt DESC, t.Id DESC;
 
 -- name: ticket_whole
 -- row: ticket, …
@@ -228,6 +240,7 @@ SELECT t.Id, t.BusinessEntity, t.BusinessDocId, t.PhaseCode, t.CompanyCode, t.Br
        t.CallbackStatus, t.CallbackReceivedAt, t.CallbackCode, t.CallbackMessage,
        t.TryCount, t.FirstFailedAt, t.GatewaySendTryCount, t.GatewaySendFirstFailedAt,
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = t.ClientId) AS ClientIdentifier,
+       (SELECT d.Target FROM DeliveryTargets AS d WHERE d.Id = t.GatewaySendHeldFor) AS GatewayHeldTarget,
        t.GatewaySendSentStatus, t.GatewaySendSentMs
 FROM TB_TICKET_INTERFACE AS t
 WHERE t.Id = :id;
@@ -262,3 +275,18 @@ SELECT TOP (:limit) o.Id, o.TargetUrl, o.Status, o.AttemptCount, o.TryCount, o.C
 FROM TB_TICKET_RETURN_OUTBOX AS o
 WHERE o.BusinessEntity = CAST(:entity AS VARCHAR(101)) AND o.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND o.PhaseCode = :phase
 ORDER BY o.Id DESC;
+
+-- A page of tickets as clients see them.
+-- name: ticket_rows
+-- row: ticket
+SELECT Id, BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, DestinationCode, ShipmentEvent,
+       FunctionalAckIsRequired, TargetApplicationCode, CreatedAt, UpdatedAt, PayloadVersion,
+       Status, AttemptCount, LastError, NextAttemptAt,
+       ReturnStatus, ReturnAttemptCount, ReturnLastError, ReturnLastAttemptAt, ReturnSentAt,
+       GatewaySendStatus, GatewaySendAttemptCount, GatewaySendLastError, GatewaySendLastAttemptAt, GatewaySendSentAt,
+       GatewaySendNextAttemptAt,
+       CallbackStatus, CallbackReceivedAt, CallbackCode, CallbackMessage
+FROM TB_TICKET_INTERFACE
+WHERE Id IN EACH_INT(:ids)
+ORDER BY CASE WHEN CAST(:oldest AS INT) = 1 THEN CreatedAt END, CASE WHEN CAST(:oldest AS INT) = 1 THEN Id END,
+         CreatedAt DESC, Id DESC;

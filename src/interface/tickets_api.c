@@ -7,6 +7,7 @@
  * (owners.h). ticket_accept.c writes the ticket, with its outcome.
  */
 #include "access/handler.h"
+#include "access/list.h"
 #include "base/mem.h"
 #include "interface/processing_private.h"
 #include "interface/shown.h"
@@ -132,15 +133,9 @@ static enum df_code query_tickets(struct df_db *db, struct question *c, const st
     return df_db_each(db,
                       DF_ANY(q, {"entity", df_text(c->entity)}, {"doc", df_text(c->doc)},
                              {"phase", c->phase < 0 ? df_null(DF_INT) : df_int(c->phase)},
-                             {"status", df_text(c->status)}, {"client", df_reach_client(&c->reach)},
-                             {"limit", df_int(c->w.page.size)},
-                             {"offset", df_int(c->w.page.offset)}),
+                             {"status", df_text(c->status)},
+                             {"client", df_reach_client(&c->reach)}),
                       row, c, err);
-}
-
-static void read_total(void *arg, struct df_result *r)
-{
-    ((struct question *)arg)->w.page.total = df_col_int(r, ticket_total_Total);
 }
 
 static void read_phase(void *arg, struct df_result *r)
@@ -154,12 +149,16 @@ static void read_phase(void *arg, struct df_result *r)
 static enum df_code write_page(struct df_db *db, struct question *c, struct df_err *err)
 {
     bool all = c->reach.all;
-    enum df_code code = query_tickets(
-        db, c, all ? &df_q_ticket_page_total : &df_q_own_ticket_page_total, read_total, err);
+    struct df_list_query q = {
+        .newest = all ? &df_q_ticket_keys : &df_q_own_ticket_keys,
+        .oldest = all ? &df_q_ticket_keys_oldest : &df_q_own_ticket_keys_oldest,
+        .rows = &df_q_ticket_rows,
+        DF_LIST_FILTER({"entity", df_text(c->entity)}, {"doc", df_text(c->doc)},
+                       {"phase", c->phase < 0 ? df_null(DF_INT) : df_int(c->phase)},
+                       {"status", df_text(c->status)}, {"client", df_reach_client(&c->reach)}),
+    };
 
-    if (code != DF_OK)
-        return code;
-    return query_tickets(db, c, all ? &df_q_ticket_page : &df_q_own_ticket_page, write_ticket, err);
+    return df_list_page(db, &q, &c->w.page, df_req_arena(c->w.req), write_ticket, c, err);
 }
 
 /* Writes the phases of a document, oldest first, with payloads as far as there is room. */
@@ -215,7 +214,7 @@ static bool read_ticket_filter(struct df_work *w, struct df_input *in)
             df_input_error(in, "businessDocId", hint);
     }
     if (c->paged)
-        df_page_read(in, req, &w->page);
+        df_page_read_list(in, req, "own-tickets", false, &w->page);
     return true;
 }
 

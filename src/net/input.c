@@ -190,11 +190,55 @@ void df_page_read(struct df_input *in, const struct df_req *req, struct df_page 
     *ret = (struct df_page){.page = page, .size = size, .offset = (page - 1) * size};
 }
 
+void df_page_read_place(struct df_input *in, const struct df_req *req, struct df_page *ret)
+{
+    static const char *const orders[] = {"newest", "oldest", NULL};
+    struct df_str after = df_input_filter(req, "after");
+    struct df_str order = df_input_choice(in, req, "order", orders);
+
+    ret->oldest_first = df_str_eq(order, DF_STR("oldest"));
+    if (!after.ptr)
+        return;
+    if (df_input_filter(req, "page").ptr) {
+        df_input_error(in, "page", "cannot be given together with after");
+        return;
+    }
+    ret->from_cursor = df_cursor_parse(after, ret->list, ret->by_uuid, &ret->cursor);
+    if (!ret->from_cursor)
+        df_input_error(in, "after", "must be the `next` of a page of this list");
+    else if (order.ptr && ret->oldest_first != ret->cursor.oldest_first)
+        df_input_error(in, "order", "is not the order of the page that gave the cursor");
+    else
+        ret->oldest_first = ret->cursor.oldest_first;
+}
+
+void df_page_read_list(struct df_input *in, const struct df_req *req, const char *list,
+                       bool by_uuid, struct df_page *ret)
+{
+    df_page_read(in, req, ret);
+    ret->list = list;
+    ret->by_uuid = by_uuid;
+    df_page_read_place(in, req, ret);
+}
+
+bool df_page_forward(struct df_page *p)
+{
+    if (!p->next[0])
+        return false;
+    p->from_cursor = df_cursor_parse(df_str_c(p->next), p->list, p->by_uuid, &p->cursor);
+    p->offset = 0;
+    return p->from_cursor;
+}
+
 void df_page_write(const struct df_page *p, struct df_json_out *out)
 {
     df_json_kv_int(out, "page", p->page);
     df_json_kv_int(out, "pageSize", p->size);
     df_json_kv_int(out, "total", p->total);
+    if (p->total_is_estimate)
+        df_json_kv_bool(out, "totalIsEstimate", true);
+    if (p->next[0])
+        df_json_kv_text(out, "next", df_str_c(p->next));
 }
 
 void df_page_open(struct df_json_out *out)

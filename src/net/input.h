@@ -11,6 +11,7 @@
 #ifndef DF_NET_INPUT_H
 #define DF_NET_INPUT_H
 
+#include "net/cursor.h"
 #include "net/http.h"
 #include "json/doc.h"
 
@@ -74,14 +75,31 @@ struct df_page {
     int64_t page; /* from 1 */
     int64_t size;
     int64_t offset;
-    int64_t total; /* for the answer */
+    const char *list; /* the name of a long list in its cursors; NULL: it has none */
+    bool by_uuid;     /* its ids are UUIDs */
+    bool oldest_first;
+    bool from_cursor; /* behind the row that the cursor names */
+    struct df_cursor cursor;
+    /* For the answer. */
+    int64_t total;
+    bool total_is_estimate;
+    char next[DF_CURSOR_TEXT_MAX + 1]; /* of a long list; empty: there is no more */
 };
 
 /* ?page= and ?pageSize=. */
 void df_page_read(struct df_input *in, const struct df_req *req, struct df_page *ret);
+/* The same for a long list, with ?after= and ?order=newest|oldest. */
+void df_page_read_list(struct df_input *in, const struct df_req *req, const char *list,
+                       bool by_uuid, struct df_page *ret);
+/* Only ?after= and ?order=, for lists that are read whole. ret->list and ret->by_uuid are set. */
+void df_page_read_place(struct df_input *in, const struct df_req *req, struct df_page *ret);
+
+/* Goes to the next page of a long list. False: the last one was shown. */
+bool df_page_forward(struct df_page *p);
 
 struct df_json_out;
-/* After the items array: "page", "pageSize", "total". */
+/* After the items array: "page", "pageSize", "total"; of a long list also "next",
+ * unless it is the last page, and "totalIsEstimate" where it is one. */
 void df_page_write(const struct df_page *p, struct df_json_out *out);
 /* The parts of an answer {"items": [ … ], "page": …} before the items and after them. */
 void df_page_open(struct df_json_out *out);

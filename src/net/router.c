@@ -10,12 +10,12 @@ static const char *const method_names[] = {
     [DF_OPTIONS] = "OPTIONS", [DF_METHOD_OTHER] = "other",
 };
 
-enum kind { LITERAL, PARAM, REST };
+enum kind { LITERAL, ENDING, PARAM, REST };
 
 /* One segment of one or more patterns. Siblings are in the order in which they are tried. */
 struct node {
     enum kind kind;
-    struct df_str text; /* LITERAL */
+    struct df_str text; /* LITERAL; ENDING: what follows the parameter, ".csv" */
     struct node *child;
     struct node *sibling;
     size_t routes[DF_METHOD_OTHER]; /* index + 1 */
@@ -48,20 +48,32 @@ const char *df_method_name(enum df_method m)
 
 /* --- patterns --------------------------------------------------------------------------------- */
 
-/* The text between the braces, without "..."; the whole segment if there are no braces. */
-static enum df_code parse_segment(struct df_str s, enum kind *ret_kind, struct df_str *ret_text)
+/* The text between the braces, without "..."; the whole segment if there are no braces. What
+ * follows the braces begins with a point: *ret_ending. */
+static enum df_code parse_segment(struct df_str s, enum kind *ret_kind, struct df_str *ret_text,
+                                  struct df_str *ret_ending)
 {
     bool opens = s.len > 0 && s.ptr[0] == '{';
-    bool closes = s.len > 0 && s.ptr[s.len - 1] == '}';
+    const char *end = opens ? memchr(s.ptr, '}', s.len) : NULL;
 
     *ret_kind = LITERAL;
     *ret_text = s;
+    *ret_ending = DF_STR_NULL;
+    if (end && end + 1 < s.ptr + s.len) {
+        *ret_ending = df_str_n(end + 1, (size_t)(s.ptr + s.len - end - 1));
+        s.len = (size_t)(end + 1 - s.ptr);
+        if (ret_ending->len < 2 || ret_ending->ptr[0] != '.' ||
+            memchr(ret_ending->ptr, '{', ret_ending->len) ||
+            memchr(ret_ending->ptr, '}', ret_ending->len))
+            return DF_E_CONFIG;
+    }
+    bool closes = s.len > 0 && s.ptr[s.len - 1] == '}';
     if (s.len == 0 || opens != closes)
         return DF_E_CONFIG;
     if (opens) {
         struct df_str name = df_str_n(s.ptr + 1, s.len - 2);
-        *ret_kind = PARAM;
-        if (df_str_ends(name, DF_STR("..."))) {
+        *ret_kind = ret_ending->ptr ? ENDING : PARAM;
+        if (!ret_ending->ptr && df_str_ends(name, DF_STR("..."))) {
             *ret_kind = REST;
             name.len -= 3;
         }
@@ -77,7 +89,7 @@ static struct node *child_of(struct node *parent, enum kind kind, struct df_str 
     struct node **at = &parent->child;
 
     for (; *at && (*at)->kind <= kind; at = &(*at)->sibling) {
-        if ((*at)->kind == kind && (kind != LITERAL || df_str_eq((*at)->text, text)))
+        if ((*at)->kind == kind && (kind > ENDING || df_str_eq((*at)->text, text)))
             return *at;
     }
     struct node *n = df_calloc(1, sizeof(*n));
@@ -100,17 +112,17 @@ static struct node *add_pattern(struct df_router *r, const char *pattern, struct
         wrong = "does not begin with a slash";
     rest = rest.len <= 1 ? DF_STR_NULL : df_str_n(rest.ptr + 1, rest.len - 1);
     while (rest.ptr && !wrong) {
-        struct df_str part;
+        struct df_str part, ending;
         enum kind kind;
         rest = df_str_cut(rest, '/', &part);
-        if (parse_segment(part, &kind, &part) != DF_OK)
+        if (parse_segment(part, &kind, &part, &ending) != DF_OK)
             wrong = "has a bad segment";
         else if (kind == REST && rest.ptr)
             wrong = "goes on after {...}";
         else if (kind != LITERAL && ++params > DF_ROUTE_PARAMS_MAX)
             wrong = "has too many parameters";
         else
-            n = child_of(n, kind, part);
+            n = child_of(n, kind, kind == ENDING ? ending : part);
     }
     if (!wrong)
         return n;
@@ -235,6 +247,13 @@ static bool search_node(struct search *s, const struct node *n, size_t depth, si
         case LITERAL:
             found = df_str_eq(c->text, t->segments[depth]) && search_node(s, c, depth + 1, params);
             break;
+        case ENDING:
+            if (!df_str_ends(t->segments[depth], c->text) || t->segments[depth].len == c->text.len)
+                break;
+            s->match->params[params] =
+                df_str_n(t->segments[depth].ptr, t->segments[depth].len - c->text.len);
+            found = search_node(s, c, depth + 1, params + 1);
+            break;
         case PARAM:
             s->match->params[params] = t->segments[depth];
             found = search_node(s, c, depth + 1, params + 1);
@@ -267,10 +286,10 @@ struct df_str df_match_param(const struct df_match *m, struct df_str name)
     size_t params = 0;
 
     while (rest.ptr) {
-        struct df_str part;
+        struct df_str part, ending;
         enum kind kind;
         rest = df_str_cut(rest, '/', &part);
-        if (part.len == 0 || parse_segment(part, &kind, &part) != DF_OK || kind == LITERAL)
+        if (part.len == 0 || parse_segment(part, &kind, &part, &ending) != DF_OK || kind == LITERAL)
             continue;
         if (df_str_eq(part, name))
             return m->params[params];

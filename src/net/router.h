@@ -2,9 +2,9 @@
  * Finds the route of a request: a tree of segments built once at start and read-only afterwards, so
  * that every thread may use it without a lock.
  *
- * A literal segment wins over {name}, and {name} over a last {name...}; when the better match lacks
- * the method, the next one is tried. {name} and {name...} take at least one segment; only {name...}
- * accepts a trailing slash.
+ * A literal segment wins over {name}.csv, that over {name}, and {name} over a last {name...}; when
+ * the better match lacks the method, the next one is tried. {name} and {name...} take at least one
+ * segment; only {name...} accepts a trailing slash.
  */
 #ifndef DF_NET_ROUTER_H
 #define DF_NET_ROUTER_H

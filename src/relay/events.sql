@@ -53,49 +53,87 @@ WHERE status = 'FAILED'
 HAVING COUNT(*) > 0
 ORDER BY Documents;
 
--- The time of an event, for :since and :until, is that of its writing: its tries have none.
--- name: event_list
+-- name: event_rows
 -- row: channel_item
 SELECT id, event_type || COALESCE(' ' || aggregate_type, '') || COALESCE(' ' || aggregate_id, '') AS Reference,
        CAST(NULL AS VARCHAR(500)) AS Target, status AS Status, attempts AS Attempts, created_at AS CreatedAt,
        CAST(NULL AS VARCHAR(30)) AS LastAttemptAt, processed_at AS SentAt, next_attempt_at AS DueAt, last_error AS LastError,
        attempts AS Tries, CAST(NULL AS VARCHAR(30)) AS FirstFailedAt, CAST(NULL AS VARCHAR(500)) AS HeldFor, CAST(NULL AS VARCHAR(30)) AS DismissedAt
 FROM outbox_events AS c
-WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR c.status = CAST(:status AS VARCHAR(21)))
-  AND (CAST(:given_up AS INT) = 0 OR c.status = 'FAILED')
-  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
-  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
-  AND c.created_at >= :since AND c.created_at < :until
-ORDER BY created_at DESC, id DESC
-LIMIT :limit OFFSET :offset;
+WHERE c.id IN EACH_UUID(:ids)
+ORDER BY CASE WHEN CAST(:oldest AS INT) = 1 THEN c.created_at END, CASE WHEN CAST(:oldest AS INT) = 1 THEN c.id END,
+         c.created_at DESC, c.id DESC;
 -- dialect: sqlserver
 SELECT id, event_type + COALESCE(' ' + aggregate_type, '') + COALESCE(' ' + aggregate_id, '') AS Reference,
        CAST(NULL AS VARCHAR(500)) AS Target, status AS Status, attempts AS Attempts, created_at AS CreatedAt,
        CAST(NULL AS DATETIME2) AS LastAttemptAt, processed_at AS SentAt, next_attempt_at AS DueAt, last_error AS LastError,
        attempts AS Tries, CAST(NULL AS DATETIME2) AS FirstFailedAt, CAST(NULL AS VARCHAR(500)) AS HeldFor, CAST(NULL AS DATETIME2) AS DismissedAt
 FROM outbox_events AS c
-WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR c.status = CAST(:status AS VARCHAR(21)))
-  AND (CAST(:given_up AS INT) = 0 OR c.status = 'FAILED')
-  AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
-  AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
-  AND c.created_at >= :since AND c.created_at < :until
-ORDER BY created_at DESC, id DESC
-OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
+WHERE c.id IN EACH_UUID(:ids)
+ORDER BY CASE WHEN CAST(:oldest AS INT) = 1 THEN c.created_at END, CASE WHEN CAST(:oldest AS INT) = 1 THEN c.id END,
+         c.created_at DESC, c.id DESC;
 
--- name: event_total
-SELECT COUNT(*) FROM outbox_events AS c
-WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR c.status = CAST(:status AS VARCHAR(21)))
-  AND (CAST(:given_up AS INT) = 0 OR c.status = 'FAILED')
-  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
-  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
-  AND c.created_at >= :since AND c.created_at < :until;
+-- The time of an event, for :since and :until, is that of its writing: its tries have none. Each state has an index with
+-- its events in order; a condition on the parameter alone leaves out the states that are not asked for.
+-- name: event_keys
+-- row: list_key
+SELECT k.Id, k.CreatedAt
+FROM (
+      SELECT p.Id, p.CreatedAt
+      FROM (SELECT c.id AS Id, c.created_at AS CreatedAt FROM outbox_events AS c
+            WHERE c.status = 'PENDING' AND COALESCE(CAST(:status AS VARCHAR(21)), 'PENDING') = 'PENDING' AND c.created_at {<}= :after_at AND (c.created_at {<} :after_at OR c.id {<} :after_id)
+              AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+              AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+              AND c.created_at >= :since AND c.created_at < :until
+            ORDER BY c.created_at {DESC}, c.id {DESC} LIMIT :window) AS p
+      UNION ALL
+      SELECT f.Id, f.CreatedAt
+      FROM (SELECT c.id AS Id, c.created_at AS CreatedAt FROM outbox_events AS c
+            WHERE c.status = 'FAILED' AND COALESCE(CAST(:status AS VARCHAR(21)), 'FAILED') = 'FAILED' AND c.created_at {<}= :after_at AND (c.created_at {<} :after_at OR c.id {<} :after_id)
+              AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+              AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+              AND c.created_at >= :since AND c.created_at < :until
+            ORDER BY c.created_at {DESC}, c.id {DESC} LIMIT :window) AS f
+      UNION ALL
+      SELECT o.Id, o.CreatedAt
+      FROM (SELECT c.id AS Id, c.created_at AS CreatedAt FROM outbox_events AS c
+            WHERE c.status IN ('PROCESSED', 'DISMISSED') AND COALESCE(CAST(:status AS VARCHAR(21)), 'PROCESSED') = 'PROCESSED'
+              AND (CAST(:status AS VARCHAR(21)) IS NULL OR c.status = 'PROCESSED') AND c.created_at {<}= :after_at AND (c.created_at {<} :after_at OR c.id {<} :after_id)
+              AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+              AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+              AND c.created_at >= :since AND c.created_at < :until
+            ORDER BY c.created_at {DESC}, c.id {DESC} LIMIT :window) AS o) AS k
+ORDER BY k.CreatedAt {DESC}, k.Id {DESC}
+LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
-SELECT COUNT(*) FROM outbox_events AS c
-WHERE (CAST(:status AS VARCHAR(20)) IS NULL OR c.status = CAST(:status AS VARCHAR(21)))
-  AND (CAST(:given_up AS INT) = 0 OR c.status = 'FAILED')
-  AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
-  AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
-  AND c.created_at >= :since AND c.created_at < :until;
+SELECT k.Id, k.CreatedAt
+FROM (
+      SELECT p.Id, p.CreatedAt
+      FROM (SELECT TOP (:window) c.id AS Id, c.created_at AS CreatedAt FROM outbox_events AS c
+            WHERE c.status = 'PENDING' AND COALESCE(CAST(:status AS VARCHAR(21)), 'PENDING') = 'PENDING' AND c.created_at {<}= :after_at AND (c.created_at {<} :after_at OR c.id {<} :after_id)
+              AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+              AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
+              AND c.created_at >= :since AND c.created_at < :until
+            ORDER BY c.created_at {DESC}, c.id {DESC}) AS p
+      UNION ALL
+      SELECT f.Id, f.CreatedAt
+      FROM (SELECT TOP (:window) c.id AS Id, c.created_at AS CreatedAt FROM outbox_events AS c
+            WHERE c.status = 'FAILED' AND COALESCE(CAST(:status AS VARCHAR(21)), 'FAILED') = 'FAILED' AND c.created_at {<}= :after_at AND (c.created_at {<} :after_at OR c.id {<} :after_id)
+              AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+              AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
+              AND c.created_at >= :since AND c.created_at < :until
+            ORDER BY c.created_at {DESC}, c.id {DESC}) AS f
+      UNION ALL
+      SELECT o.Id, o.CreatedAt
+      FROM (SELECT TOP (:window) c.id AS Id, c.created_at AS CreatedAt FROM outbox_events AS c
+            WHERE c.status IN ('PROCESSED', 'DISMISSED') AND COALESCE(CAST(:status AS VARCHAR(21)), 'PROCESSED') = 'PROCESSED'
+              AND (CAST(:status AS VARCHAR(21)) IS NULL OR c.status = 'PROCESSED') AND c.created_at {<}= :after_at AND (c.created_at {<} :after_at OR c.id {<} :after_id)
+              AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+              AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.last_error) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
+              AND c.created_at >= :since AND c.created_at < :until
+            ORDER BY c.created_at {DESC}, c.id {DESC}) AS o) AS k
+ORDER BY k.CreatedAt {DESC}, k.Id {DESC}
+OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 
 -- name: event_get
 -- row: channel_detail

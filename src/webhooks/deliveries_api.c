@@ -1,5 +1,6 @@
 /* GET /clients/{clientId}/webhooks/{id}/deliveries: the deliveries of a webhook and their attempts.
  */
+#include "access/list.h"
 #include "delivery/history.h"
 #include "webhooks/subscriptions.sql.h"
 #include "webhooks/subscriptions_call.h"
@@ -77,13 +78,14 @@ static enum df_code read_deliveries(struct df_db *db, struct webhook_call *c, st
     *d = (struct reading){
         .call = c,
         .rows = DF_ARENA_ARRAY(df_req_arena(c->w.req), struct delivery, (size_t)c->w.page.size)};
+    struct df_list_query q = {
+        DF_LIST_KEYS(subscription_delivery_keys),
+        .rows = &df_q_subscription_deliveries,
+        DF_LIST_FILTER({"subscription_id", webhook_call_id(c)}, {"status", df_text(c->status)}),
+    };
     df_buf_init(&d->text, ANSWER_MAX);
     enum df_code code =
-        df_db_each(db,
-                   DF_Q(subscription_deliveries, .subscription_id = webhook_call_id(c),
-                        .status = df_text(c->status), .limit = df_int(c->w.page.size),
-                        .offset = df_int(c->w.page.offset)),
-                   read_delivery, d, err);
+        df_list_page(db, &q, &c->w.page, df_req_arena(c->w.req), read_delivery, d, err);
     df_buf_release(&d->text);
     return code;
 }
@@ -132,12 +134,6 @@ static enum df_code run_deliveries(struct df_db *db, struct df_work *w, struct d
     if (code == DF_OK)
         code = webhook_call_get(db, c, NULL, err);
     if (code == DF_OK)
-        code = df_db_query_int(db,
-                               DF_Q(subscription_deliveries_total,
-                                    .subscription_id = webhook_call_id(c),
-                                    .status = df_text(c->status)),
-                               &c->w.page.total, err);
-    if (code == DF_OK)
         code = read_deliveries(db, c, &d, err);
     df_page_open(&w->json);
     for (size_t i = 0; code == DF_OK && i < d.count; i++)
@@ -157,7 +153,8 @@ static bool read_status(struct df_work *w, struct df_input *in)
 
 const struct df_handler df_webhook_deliveries = {
     .size = sizeof(struct webhook_call),
-    .paged = true,
+    .list = "deliveries",
+    .list_by_uuid = true,
     .max_answer = ANSWER_MAX,
     .prepare = read_status,
     .run = run_deliveries,

@@ -1,65 +1,49 @@
 -- Deliveries that were given up (WebhookDeliveryFailures), for administrators, and their replay.
 
 -- name: webhook_failure_list
--- dialect: sqlite
 SELECT f.Id, f.SubscriptionId, c.ClientIdentifier, s.Url, f.DeliveryId, f.EventId, f.Event, f.PayloadJson, f.Attempts,
        f.LastStatus, f.LastError, f.FirstAttemptAt, f.LastAttemptAt, f.CreatedAt, f.ReplayedAt, f.DismissedAt
 FROM WebhookDeliveryFailures AS f
 JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
 JOIN Clients AS c ON c.Id = s.ClientId
-WHERE (:subscription_id IS NULL OR f.SubscriptionId = :subscription_id)
-  AND (:client IS NULL OR c.ClientIdentifier = :client)
-  AND (:replayed IS NULL OR CASE WHEN f.ReplayedAt IS NULL THEN 0 ELSE 1 END = :replayed)
-ORDER BY f.Id DESC
-LIMIT :limit OFFSET :offset;
--- dialect: postgres
-SELECT f.Id, f.SubscriptionId, c.ClientIdentifier, s.Url, f.DeliveryId, f.EventId, f.Event, f.PayloadJson, f.Attempts,
-       f.LastStatus, f.LastError, f.FirstAttemptAt, f.LastAttemptAt, f.CreatedAt, f.ReplayedAt, f.DismissedAt
-FROM WebhookDeliveryFailures AS f
-JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
-JOIN Clients AS c ON c.Id = s.ClientId
-WHERE (CAST(:subscription_id AS uuid) IS NULL OR f.SubscriptionId = CAST(:subscription_id AS uuid))
-  AND (CAST(:client AS varchar) IS NULL OR c.ClientIdentifier = CAST(:client AS varchar))
-  AND (CAST(:replayed AS bigint) IS NULL OR CASE WHEN f.ReplayedAt IS NULL THEN 0 ELSE 1 END = CAST(:replayed AS bigint))
-ORDER BY f.Id DESC
-LIMIT :limit OFFSET :offset;
--- dialect: sqlserver
-SELECT f.Id, f.SubscriptionId, c.ClientIdentifier, s.Url, f.DeliveryId, f.EventId, f.Event, f.PayloadJson, f.Attempts,
-       f.LastStatus, f.LastError, f.FirstAttemptAt, f.LastAttemptAt, f.CreatedAt, f.ReplayedAt, f.DismissedAt
-FROM WebhookDeliveryFailures AS f
-JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
-JOIN Clients AS c ON c.Id = s.ClientId
-WHERE (CAST(:subscription_id AS UNIQUEIDENTIFIER) IS NULL OR f.SubscriptionId = CAST(:subscription_id AS UNIQUEIDENTIFIER))
-  AND (CAST(:client AS VARCHAR(65)) IS NULL OR c.ClientIdentifier = CAST(:client AS VARCHAR(65)))
-  AND (CAST(:replayed AS BIGINT) IS NULL OR CASE WHEN f.ReplayedAt IS NULL THEN 0 ELSE 1 END = CAST(:replayed AS BIGINT))
-ORDER BY f.Id DESC
-OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
+WHERE f.Id IN EACH_INT(:ids)
+ORDER BY CASE WHEN CAST(:oldest AS INT) = 1 THEN f.Id ELSE -f.Id END;
 
--- name: webhook_failure_total
+-- name: webhook_failure_keys
+-- row: list_key
 -- dialect: sqlite
-SELECT COUNT(*)
+SELECT f.Id, f.CreatedAt
 FROM WebhookDeliveryFailures AS f
-JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
-JOIN Clients AS c ON c.Id = s.ClientId
 WHERE (:subscription_id IS NULL OR f.SubscriptionId = :subscription_id)
-  AND (:client IS NULL OR c.ClientIdentifier = :client)
-  AND (:replayed IS NULL OR CASE WHEN f.ReplayedAt IS NULL THEN 0 ELSE 1 END = :replayed);
+  AND (:client IS NULL
+       OR f.SubscriptionId IN (SELECT s.Id FROM WebhookSubscriptions AS s JOIN Clients AS c ON c.Id = s.ClientId
+                               WHERE c.ClientIdentifier = :client))
+  AND (:replayed IS NULL OR CASE WHEN f.ReplayedAt IS NULL THEN 0 ELSE 1 END = :replayed)
+  AND f.Id {<} :after_id
+ORDER BY f.Id {DESC}
+LIMIT :limit OFFSET :offset;
 -- dialect: postgres
-SELECT COUNT(*)
+SELECT f.Id, f.CreatedAt
 FROM WebhookDeliveryFailures AS f
-JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
-JOIN Clients AS c ON c.Id = s.ClientId
 WHERE (CAST(:subscription_id AS uuid) IS NULL OR f.SubscriptionId = CAST(:subscription_id AS uuid))
-  AND (CAST(:client AS varchar) IS NULL OR c.ClientIdentifier = CAST(:client AS varchar))
-  AND (CAST(:replayed AS bigint) IS NULL OR CASE WHEN f.ReplayedAt IS NULL THEN 0 ELSE 1 END = CAST(:replayed AS bigint));
+  AND (CAST(:client AS varchar) IS NULL
+       OR f.SubscriptionId IN (SELECT s.Id FROM WebhookSubscriptions AS s JOIN Clients AS c ON c.Id = s.ClientId
+                               WHERE c.ClientIdentifier = CAST(:client AS varchar)))
+  AND (CAST(:replayed AS bigint) IS NULL OR CASE WHEN f.ReplayedAt IS NULL THEN 0 ELSE 1 END = CAST(:replayed AS bigint))
+  AND f.Id {<} :after_id
+ORDER BY f.Id {DESC}
+LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
-SELECT COUNT(*)
+SELECT f.Id, f.CreatedAt
 FROM WebhookDeliveryFailures AS f
-JOIN WebhookSubscriptions AS s ON s.Id = f.SubscriptionId
-JOIN Clients AS c ON c.Id = s.ClientId
 WHERE (CAST(:subscription_id AS UNIQUEIDENTIFIER) IS NULL OR f.SubscriptionId = CAST(:subscription_id AS UNIQUEIDENTIFIER))
-  AND (CAST(:client AS VARCHAR(65)) IS NULL OR c.ClientIdentifier = CAST(:client AS VARCHAR(65)))
-  AND (CAST(:replayed AS BIGINT) IS NULL OR CASE WHEN f.ReplayedAt IS NULL THEN 0 ELSE 1 END = CAST(:replayed AS BIGINT));
+  AND (CAST(:client AS VARCHAR(65)) IS NULL
+       OR f.SubscriptionId IN (SELECT s.Id FROM WebhookSubscriptions AS s JOIN Clients AS c ON c.Id = s.ClientId
+                               WHERE c.ClientIdentifier = CAST(:client AS VARCHAR(65))))
+  AND (CAST(:replayed AS BIGINT) IS NULL OR CASE WHEN f.ReplayedAt IS NULL THEN 0 ELSE 1 END = CAST(:replayed AS BIGINT))
+  AND f.Id {<} :after_id
+ORDER BY f.Id {DESC}
+OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 
 -- name: webhook_failure_get
 SELECT f.SubscriptionId, s.ClientId, s.IsActive, f.ReplayedAt

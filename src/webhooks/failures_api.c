@@ -3,6 +3,7 @@
  * delivery of the same event, to the subscription's present URL and with its present secret.
  */
 #include "access/handler.h"
+#include "access/list.h"
 #include "store/rows.h"
 #include "webhooks/failures.sql.h"
 #include "webhooks/subscriptions_private.h"
@@ -67,19 +68,14 @@ static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err 
 {
     const struct call *c = (const struct call *)w;
     struct df_value replayed = c->replayed < 0 ? df_null(DF_INT) : df_int(c->replayed);
-    enum df_code code =
-        df_db_query_int(db,
-                        DF_Q(webhook_failure_total, .subscription_id = subscription_of(c),
-                             .client = df_text(c->client), .replayed = replayed),
-                        &w->page.total, err);
+    struct df_list_query q = {
+        DF_LIST_KEYS(webhook_failure_keys),
+        .rows = &df_q_webhook_failure_list,
+        DF_LIST_FILTER({"subscription_id", subscription_of(c)}, {"client", df_text(c->client)},
+                       {"replayed", replayed}),
+    };
 
-    if (code != DF_OK)
-        return code;
-    return df_work_page(w, db,
-                        DF_Q(webhook_failure_list, .subscription_id = subscription_of(c),
-                             .client = df_text(c->client), .replayed = replayed,
-                             .limit = df_int(w->page.size), .offset = df_int(w->page.offset)),
-                        write_failure, err);
+    return df_work_list(w, db, &q, write_failure, err);
 }
 
 static bool read_filters(struct df_work *w, struct df_input *in)
@@ -101,7 +97,7 @@ static bool read_filters(struct df_work *w, struct df_input *in)
 
 static const struct df_handler list_failures = {
     .size = sizeof(struct call),
-    .paged = true,
+    .list = "webhook-failures",
     .max_answer = ANSWER_MAX,
     .prepare = read_filters,
     .run = run_list,

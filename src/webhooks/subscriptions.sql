@@ -176,17 +176,22 @@ WHERE PreviousSecretExpiresAt <= :now;
 SELECT Id, EventId, Event, Reference, Status, AttemptCount, LastStatus, LastError, CreatedAt, LastAttemptAt, SentAt, NextAttemptAt,
        TryCount, SentStatus, SentMs
 FROM WebhookDeliveries
-WHERE SubscriptionId = :subscription_id AND (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
-ORDER BY CreatedAt DESC, Id DESC
+WHERE Id IN EACH_UUID(:ids)
+ORDER BY CASE WHEN CAST(:oldest AS INT) = 1 THEN CreatedAt END, CASE WHEN CAST(:oldest AS INT) = 1 THEN Id END,
+         CreatedAt DESC, Id DESC;
+
+-- name: subscription_delivery_keys
+-- row: list_key
+SELECT d.Id, d.CreatedAt
+FROM WebhookDeliveries AS d
+WHERE d.SubscriptionId = :subscription_id AND (CAST(:status AS VARCHAR(20)) IS NULL OR d.Status = CAST(:status AS VARCHAR(21)))
+  AND d.CreatedAt {<}= :after_at AND (d.CreatedAt {<} :after_at OR d.Id {<} :after_id)
+ORDER BY d.CreatedAt {DESC}, d.Id {DESC}
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
-SELECT Id, EventId, Event, Reference, Status, AttemptCount, LastStatus, LastError, CreatedAt, LastAttemptAt, SentAt, NextAttemptAt,
-       TryCount, SentStatus, SentMs
-FROM WebhookDeliveries
-WHERE SubscriptionId = :subscription_id AND (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)))
-ORDER BY CreatedAt DESC, Id DESC
+SELECT d.Id, d.CreatedAt
+FROM WebhookDeliveries AS d
+WHERE d.SubscriptionId = :subscription_id AND (CAST(:status AS VARCHAR(20)) IS NULL OR d.Status = CAST(:status AS VARCHAR(21)))
+  AND d.CreatedAt {<}= :after_at AND (d.CreatedAt {<} :after_at OR d.Id {<} :after_id)
+ORDER BY d.CreatedAt {DESC}, d.Id {DESC}
 OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
-
--- name: subscription_deliveries_total
-SELECT COUNT(*) FROM WebhookDeliveries
-WHERE SubscriptionId = :subscription_id AND (CAST(:status AS VARCHAR(20)) IS NULL OR Status = CAST(:status AS VARCHAR(21)));

@@ -30,23 +30,25 @@ SELECT Id, Status, FileName, CreatedAt, StartedAt, CompletedAt, TotalRecords, Pr
        SkippedCount, ErrorSummary, Attempt, CorrelationId, GaveWayAt, MetadataCorrelationId, WaitingSince, RefusedRule, RefusalCount,
        LockedAt, ProcessingHost, UpdatedAt
 FROM ImportBatch
-WHERE ClientId = :client AND RemovingAt IS NULL AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT))
-ORDER BY CreatedAt DESC, Id DESC
+WHERE Id IN EACH_UUID(:ids) AND RemovingAt IS NULL
+ORDER BY CASE WHEN CAST(:oldest AS INT) = 1 THEN CreatedAt END, CASE WHEN CAST(:oldest AS INT) = 1 THEN Id END,
+         CreatedAt DESC, Id DESC;
+
+-- name: batch_keys
+-- row: list_key
+SELECT b.Id, b.CreatedAt
+FROM ImportBatch AS b
+WHERE b.ClientId = :client AND b.RemovingAt IS NULL AND (CAST(:status AS INT) IS NULL OR b.Status = CAST(:status AS INT))
+  AND b.CreatedAt {<}= :after_at AND (b.CreatedAt {<} :after_at OR b.Id {<} :after_id)
+ORDER BY b.CreatedAt {DESC}, b.Id {DESC}
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
-SELECT Id, Status, FileName, CreatedAt, StartedAt, CompletedAt, TotalRecords, ProcessedRecords, LastError, WebhookNotified,
-       FileType, FileSizeBytes, Checksum, PolicyDecision, ScheduledFor, OriginDefault, RequestedBy, MetadataJson, ErrorCount,
-       SkippedCount, ErrorSummary, Attempt, CorrelationId, GaveWayAt, MetadataCorrelationId, WaitingSince, RefusedRule, RefusalCount,
-       LockedAt, ProcessingHost, UpdatedAt
-FROM ImportBatch
-WHERE ClientId = :client AND RemovingAt IS NULL AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT))
-ORDER BY CreatedAt DESC, Id DESC
+SELECT b.Id, b.CreatedAt
+FROM ImportBatch AS b
+WHERE b.ClientId = :client AND b.RemovingAt IS NULL AND (CAST(:status AS INT) IS NULL OR b.Status = CAST(:status AS INT))
+  AND b.CreatedAt {<}= :after_at AND (b.CreatedAt {<} :after_at OR b.Id {<} :after_id)
+ORDER BY b.CreatedAt {DESC}, b.Id {DESC}
 OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
-
--- name: batch_page_total
-SELECT COUNT(*)
-FROM ImportBatch
-WHERE ClientId = :client AND RemovingAt IS NULL AND (CAST(:status AS INT) IS NULL OR Status = CAST(:status AS INT));
 
 -- name: batch_name
 SELECT FileName, ColumnsJson, KeptUntil FROM ImportBatch WHERE Id = :id AND ClientId = :client AND RemovingAt IS NULL;
@@ -68,7 +70,7 @@ SELECT b.Id, b.Status, b.FileName, b.CreatedAt, b.StartedAt, b.CompletedAt, b.To
 FROM ImportBatch AS b JOIN Clients AS c ON c.Id = b.ClientId
 WHERE b.Id = :id AND b.RemovingAt IS NULL;
 
--- AckSince: since when it waits for the oldest ack. :file is a pattern.
+-- AckSince: since when it waits for the oldest ack.
 -- name: batch_operator_page
 -- row: batch, …
 SELECT b.Id, b.Status, b.FileName, b.CreatedAt, b.StartedAt, b.CompletedAt, b.TotalRecords, b.ProcessedRecords, b.LastError,
@@ -79,38 +81,66 @@ SELECT b.Id, b.Status, b.FileName, b.CreatedAt, b.StartedAt, b.CompletedAt, b.To
        CASE WHEN b.Status = 1
             THEN (SELECT MIN(k.SentAt) FROM ImportChunk AS k WHERE k.BatchId = b.Id AND k.Status = 2) END AS AckSince
 FROM ImportBatch AS b JOIN Clients AS c ON c.Id = b.ClientId
-WHERE b.RemovingAt IS NULL AND (CAST(:client AS VARCHAR(100)) IS NULL OR c.ClientIdentifier = CAST(:client AS VARCHAR(100)))
-  AND (CAST(:status AS INT) IS NULL OR b.Status = CAST(:status AS INT))
+WHERE b.Id IN EACH_UUID(:ids) AND b.RemovingAt IS NULL
+ORDER BY CASE WHEN CAST(:oldest AS INT) = 1 THEN b.CreatedAt END, CASE WHEN CAST(:oldest AS INT) = 1 THEN b.Id END,
+         b.CreatedAt DESC, b.Id DESC;
+
+-- The keys of a list for operators, by the index that leaves the fewest to look at. :file is a pattern.
+-- name: batch_operator_keys
+-- row: list_key
+SELECT b.Id, b.CreatedAt
+FROM ImportBatch AS b
+WHERE b.RemovingAt IS NULL
   AND b.CreatedAt >= :from AND b.CreatedAt < :to AND LOWER(b.FileName) LIKE LOWER(CAST(:file AS VARCHAR(600))) ESCAPE '!'
-ORDER BY b.CreatedAt DESC, b.Id DESC
+  AND b.CreatedAt {<}= :after_at AND (b.CreatedAt {<} :after_at OR b.Id {<} :after_id)
+ORDER BY b.CreatedAt {DESC}, b.Id {DESC}
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
-SELECT b.Id, b.Status, b.FileName, b.CreatedAt, b.StartedAt, b.CompletedAt, b.TotalRecords, b.ProcessedRecords, b.LastError,
-       b.WebhookNotified, b.FileType, b.FileSizeBytes, b.Checksum, b.PolicyDecision, b.ScheduledFor, b.OriginDefault,
-       b.RequestedBy, b.MetadataJson, b.ErrorCount, b.SkippedCount, b.ErrorSummary, b.Attempt, b.CorrelationId, b.GaveWayAt,
-       b.MetadataCorrelationId, b.WaitingSince, b.RefusedRule, b.RefusalCount, b.LockedAt, b.ProcessingHost, b.UpdatedAt,
-       c.ClientIdentifier,
-       CASE WHEN b.Status = 1
-            THEN (SELECT MIN(k.SentAt) FROM ImportChunk AS k WHERE k.BatchId = b.Id AND k.Status = 2) END AS AckSince
-FROM ImportBatch AS b JOIN Clients AS c ON c.Id = b.ClientId
-WHERE b.RemovingAt IS NULL AND (CAST(:client AS VARCHAR(100)) IS NULL OR c.ClientIdentifier = CAST(:client AS VARCHAR(100)))
-  AND (CAST(:status AS INT) IS NULL OR b.Status = CAST(:status AS INT))
+SELECT b.Id, b.CreatedAt
+FROM ImportBatch AS b
+WHERE b.RemovingAt IS NULL
   AND b.CreatedAt >= :from AND b.CreatedAt < :to AND LOWER(b.FileName) LIKE LOWER(CAST(:file AS NVARCHAR(600))) ESCAPE '!'
-ORDER BY b.CreatedAt DESC, b.Id DESC
+  AND b.CreatedAt {<}= :after_at AND (b.CreatedAt {<} :after_at OR b.Id {<} :after_id)
+ORDER BY b.CreatedAt {DESC}, b.Id {DESC}
 OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 
--- name: batch_operator_total
-SELECT COUNT(*)
-FROM ImportBatch AS b JOIN Clients AS c ON c.Id = b.ClientId
-WHERE b.RemovingAt IS NULL AND (CAST(:client AS VARCHAR(100)) IS NULL OR c.ClientIdentifier = CAST(:client AS VARCHAR(100)))
-  AND (CAST(:status AS INT) IS NULL OR b.Status = CAST(:status AS INT))
-  AND b.CreatedAt >= :from AND b.CreatedAt < :to AND LOWER(b.FileName) LIKE LOWER(CAST(:file AS VARCHAR(600))) ESCAPE '!';
+-- name: batch_operator_status_keys
+-- row: list_key
+SELECT b.Id, b.CreatedAt
+FROM ImportBatch AS b
+WHERE b.Status = CAST(:status AS INT) AND b.RemovingAt IS NULL
+  AND b.CreatedAt >= :from AND b.CreatedAt < :to AND LOWER(b.FileName) LIKE LOWER(CAST(:file AS VARCHAR(600))) ESCAPE '!'
+  AND b.CreatedAt {<}= :after_at AND (b.CreatedAt {<} :after_at OR b.Id {<} :after_id)
+ORDER BY b.CreatedAt {DESC}, b.Id {DESC}
+LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
-SELECT COUNT(*)
-FROM ImportBatch AS b JOIN Clients AS c ON c.Id = b.ClientId
-WHERE b.RemovingAt IS NULL AND (CAST(:client AS VARCHAR(100)) IS NULL OR c.ClientIdentifier = CAST(:client AS VARCHAR(100)))
-  AND (CAST(:status AS INT) IS NULL OR b.Status = CAST(:status AS INT))
-  AND b.CreatedAt >= :from AND b.CreatedAt < :to AND LOWER(b.FileName) LIKE LOWER(CAST(:file AS NVARCHAR(600))) ESCAPE '!';
+SELECT b.Id, b.CreatedAt
+FROM ImportBatch AS b
+WHERE b.Status = CAST(:status AS INT) AND b.RemovingAt IS NULL
+  AND b.CreatedAt >= :from AND b.CreatedAt < :to AND LOWER(b.FileName) LIKE LOWER(CAST(:file AS NVARCHAR(600))) ESCAPE '!'
+  AND b.CreatedAt {<}= :after_at AND (b.CreatedAt {<} :after_at OR b.Id {<} :after_id)
+ORDER BY b.CreatedAt {DESC}, b.Id {DESC}
+OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
+
+-- name: batch_operator_client_keys
+-- row: list_key
+SELECT b.Id, b.CreatedAt
+FROM ImportBatch AS b
+WHERE b.ClientId = (SELECT c.Id FROM Clients AS c WHERE c.ClientIdentifier = CAST(:client AS VARCHAR(65)))
+  AND (CAST(:status AS INT) IS NULL OR b.Status = CAST(:status AS INT)) AND b.RemovingAt IS NULL
+  AND b.CreatedAt >= :from AND b.CreatedAt < :to AND LOWER(b.FileName) LIKE LOWER(CAST(:file AS VARCHAR(600))) ESCAPE '!'
+  AND b.CreatedAt {<}= :after_at AND (b.CreatedAt {<} :after_at OR b.Id {<} :after_id)
+ORDER BY b.CreatedAt {DESC}, b.Id {DESC}
+LIMIT :limit OFFSET :offset;
+-- dialect: sqlserver
+SELECT b.Id, b.CreatedAt
+FROM ImportBatch AS b
+WHERE b.ClientId = (SELECT c.Id FROM Clients AS c WHERE c.ClientIdentifier = CAST(:client AS VARCHAR(65)))
+  AND (CAST(:status AS INT) IS NULL OR b.Status = CAST(:status AS INT)) AND b.RemovingAt IS NULL
+  AND b.CreatedAt >= :from AND b.CreatedAt < :to AND LOWER(b.FileName) LIKE LOWER(CAST(:file AS NVARCHAR(600))) ESCAPE '!'
+  AND b.CreatedAt {<}= :after_at AND (b.CreatedAt {<} :after_at OR b.Id {<} :after_id)
+ORDER BY b.CreatedAt {DESC}, b.Id {DESC}
+OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 
 -- Whether the client's download of the report stands in the audit log already.
 -- name: report_told

@@ -2,6 +2,8 @@
  * GET /imports, /imports/{batchId} and /imports/{batchId}/items: a client's own batches; and the
  * same below /admin for operators, who see those of all clients.
  */
+#include "access/export.h"
+#include "access/list.h"
 #include "access/policies.h"
 #include "imports/api/batch_view.h"
 #include "imports/api/batches.sql.h"
@@ -75,17 +77,13 @@ static enum df_code run_list_batches(struct df_db *db, struct df_work *w, struct
     struct df_value client = df_uuid(df_uuid_str(&c->client));
     struct df_policy policy;
 
+    struct df_list_query q = {DF_LIST_KEYS(batch_keys), .rows = &df_q_batch_page,
+                              DF_LIST_FILTER({"client", client}, {"status", status_value(c)})};
+
     df_page_open(&w->json);
     enum df_code code = df_policies_get(w->access->policies, db, &c->client, &policy, err);
     if (code == DF_OK)
-        code =
-            df_db_query_int(db, DF_Q(batch_page_total, .client = client, .status = status_value(c)),
-                            &w->page.total, err);
-    if (code == DF_OK)
-        code = df_db_each(db,
-                          DF_Q(batch_page, .client = client, .status = status_value(c),
-                               .limit = df_int(w->page.size), .offset = df_int(w->page.offset)),
-                          write_batch, w, err);
+        code = df_list_page(db, &q, &w->page, df_req_arena(w->req), write_batch, w, err);
     if (code == DF_OK)
         end_batch_list(w, &policy);
     return code;
@@ -107,7 +105,8 @@ static bool read_batch_filter(struct df_work *w, struct df_input *in)
 
 static const struct df_handler list = {
     .size = sizeof(struct call),
-    .paged = true,
+    .list = "imports",
+    .list_by_uuid = true,
     .max_answer = ANSWER_MAX,
     .prepare = read_batch_filter,
     .run = run_list_batches,
@@ -381,32 +380,109 @@ static void write_operator_batch(void *arg, struct df_result *r)
     df_batch_write_operator(r, &((struct df_work *)arg)->json);
 }
 
+static struct df_list_query batch_keys(const struct search *s)
+{
+    if (s->client.ptr)
+        return (struct df_list_query){DF_LIST_KEYS(batch_operator_client_keys)};
+    if (s->c.status >= 0)
+        return (struct df_list_query){DF_LIST_KEYS(batch_operator_status_keys)};
+    return (struct df_list_query){DF_LIST_KEYS(batch_operator_keys)};
+}
+
+/* The filter of a list of batches, for the block it stands in. */
+#define BATCH_FILTER(s)                                                                            \
+    DF_LIST_FILTER({"client", df_text((s)->client)}, {"status", status_value(&(s)->c)},            \
+                   {"from", df_time((s)->from_ms)}, {"to", df_time((s)->to_ms)},                   \
+                   {"file", df_text((s)->file)})
+
 static enum df_code run_search(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    struct search *s = (struct search *)w;
-    struct df_value client = df_text(s->client), status = status_value(&s->c);
-    struct df_value from = df_time(s->from_ms), to = df_time(s->to_ms), file = df_text(s->file);
-    enum df_code code =
-        df_db_query_int(db,
-                        DF_Q(batch_operator_total, .client = client, .status = status, .from = from,
-                             .to = to, .file = file),
-                        &w->page.total, err);
-    if (code != DF_OK)
-        return code;
-    return df_work_page(w, db,
-                        DF_Q(batch_operator_page, .client = client, .status = status, .from = from,
-                             .to = to, .file = file, .limit = df_int(w->page.size),
-                             .offset = df_int(w->page.offset)),
-                        write_operator_batch, err);
+    const struct search *s = (const struct search *)w;
+    struct df_list_query keys = batch_keys(s);
+    struct df_list_query q = {.newest = keys.newest,
+                              .oldest = keys.oldest,
+                              .rows = &df_q_batch_operator_page,
+                              BATCH_FILTER(s)};
+
+    return df_work_list(w, db, &q, write_operator_batch, err);
 }
 
 static const struct df_handler search = {
     .size = sizeof(struct search),
-    .paged = true,
+    .list = "imports",
+    .list_by_uuid = true,
     .max_answer = ANSWER_MAX,
     .prepare = read_search,
     .run = run_search,
 };
+
+/* --- GET /admin/imports.csv --- */
+
+struct export
+{
+    struct df_export e;
+    struct search filter;
+};
+
+#define HEADER                                                                                     \
+    "batchId,clientId,fileName,status,createdAt,startedAt,completedAt,totalRecords,"               \
+    "processedRecords,errorCount,skippedCount,requestedBy,lastError\n"
+
+static void write_csv(void *arg, struct df_result *r)
+{
+    struct df_buf *out = &((struct export *)arg)->e.text;
+    enum df_batch_status status = (enum df_batch_status)df_col_int(r, batch_Status);
+
+    df_csv_text(out, df_col_text(r, batch_Id), ',');
+    df_csv_text(out, df_col_text(r, batch_operator_page_ClientIdentifier), ',');
+    df_csv_text(out, df_col_text(r, batch_FileName), ',');
+    df_csv_text(out, df_str_c(df_batch_status_name(status)), ',');
+    df_csv_time(out, df_col_time(r, batch_CreatedAt), ',');
+    df_csv_time(out, df_col_time(r, batch_StartedAt), ',');
+    df_csv_time(out, df_col_time(r, batch_CompletedAt), ',');
+    df_csv_int(out, df_col_int(r, batch_TotalRecords), ',');
+    df_csv_int(out, df_col_int(r, batch_ProcessedRecords), ',');
+    df_csv_int(out, df_col_int(r, batch_ErrorCount), ',');
+    df_csv_int(out, df_col_int(r, batch_SkippedCount), ',');
+    df_csv_text(out, df_col_text(r, batch_RequestedBy), ',');
+    df_csv_text(out, df_col_text(r, batch_LastError), '\n');
+}
+
+static enum df_code export_page(struct df_db *db, struct df_export *e, struct df_err *err)
+{
+    const struct search *s = &((struct export *)e)->filter;
+    struct df_list_query keys = batch_keys(s);
+    struct df_list_query q = {.newest = keys.newest,
+                              .oldest = keys.oldest,
+                              .rows = &df_q_batch_operator_page,
+                              BATCH_FILTER(s)};
+    struct df_arena arena;
+
+    df_arena_init(&arena);
+    enum df_code code = df_list_rows(db, &q, &e->w.page, &arena, write_csv, e, NULL, err);
+    df_arena_release(&arena);
+    return code;
+}
+
+static enum df_code run_export(struct df_db *db, struct df_work *w, struct df_err *err)
+{
+    return df_export_run((struct df_export *)w, db, HEADER, export_page, err);
+}
+
+static const struct df_handler export_reading = DF_EXPORT_READING(struct export, run_export);
+
+static bool read_export(struct df_work *w, struct df_input *in)
+{
+    struct export *x = (struct export *)w;
+    const struct df_import_views *views = w->arg;
+
+    df_export_read(&x->e, in, "imports", df_imports_options_of(views->imports)->data_dir, "imports",
+                   true, &export_reading);
+    x->filter.c.w.req = w->req;
+    return read_search(&x->filter.c.w, in);
+}
+
+static const struct df_handler export_batches = DF_EXPORT_AUDITED(struct export, read_export);
 
 static enum df_code run_operator_get(struct df_db *db, struct df_work *w, struct df_err *err)
 {
@@ -439,6 +515,7 @@ const struct df_route df_imports_read_routes[] = {
     READ("/{batchId}/errors.json", df_import_json_handler),
     READ("/{batchId}/events", df_import_events_handler),
     ADMIN("", search),
+    ADMIN(".csv", export_batches),
     ADMIN("/{batchId}", operator_get),
     ADMIN("/{batchId}/items", items),
     ADMIN("/{batchId}/errors.xlsx", df_import_xlsx_handler),

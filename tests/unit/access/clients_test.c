@@ -245,12 +245,18 @@ static void listing_pages_and_counts(void **state)
 {
     (void)state;
     struct df_err err = DF_ERR_INIT;
-    int64_t total = 0;
+    struct df_page page = {.size = 3, .list = "clients", .by_uuid = true};
+    struct df_arena arena;
     int seen = 0, rest = 0;
-    assert_int_equal(df_client_list(db, 3, 0, count_one, &seen, &total, &err), DF_OK);
+    df_arena_init(&arena);
+    assert_int_equal(df_client_list(db, &page, &arena, count_one, &seen, &err), DF_OK);
     assert_int_equal(seen, 3);
-    assert_int_equal(df_client_list(db, 1000, 3, count_one, &rest, NULL, &err), DF_OK);
-    assert_int_equal(seen + rest, total);
+    page.size = 1000;
+    assert_true(df_page_forward(&page));
+    assert_int_equal(df_client_list(db, &page, &arena, count_one, &rest, &err), DF_OK);
+    assert_int_equal(seen + rest, page.total);
+    assert_false(df_page_forward(&page));
+    df_arena_release(&arena);
 }
 
 int main(void)

@@ -1,0 +1,34 @@
+/* Why a row of an outbox, or a ticket, waits: in words, for the pages of operators. */
+#ifndef DF_DELIVERY_WHY_H
+#define DF_DELIVERY_WHY_H
+
+#include "base/arena.h"
+#include "resilience/breaker.h"
+#include "store/db.h"
+#include "json/write.h"
+
+/* A time that is not there is -1. All texts are borrowed. */
+struct df_why_row {
+    struct df_str channel;
+    struct df_str target; /* as health knows it; absent: none */
+    const char *missing;  /* the setting that the channel lacks; NULL: none */
+    bool held;            /* it waits for its target */
+    bool failed;          /* it was tried before */
+    int64_t created_ms, last_attempt_ms;
+    int64_t due_ms; /* -1: it waits for nothing, or for a person */
+};
+
+struct df_why {
+    const char *code; /* NULL: it does not wait */
+    struct df_str detail;
+    int64_t since_ms, next_ms;
+};
+
+/* breakers, those of this process, may be NULL; they tell of the next probe. Memory: the arena. */
+enum df_code df_why_find(struct df_db *db, const struct df_why_row *row,
+                         struct df_breakers *breakers, int64_t now_ms, struct df_arena *a,
+                         struct df_why *ret, struct df_err *err) DF_MUST_CHECK;
+/* The member "waitingFor": an object, or null. */
+void df_why_write(const struct df_why *why, struct df_json_out *out);
+
+#endif
