@@ -86,7 +86,8 @@ CONSOLE  := $(sort $(wildcard console/*))
 
 GEN_SQL  := $(SQL:src/%.sql=$(B)/gen/%.sql.c)
 GEN_ROWS := $(SQLT:src/%.sqlt=$(B)/gen/%.sqlt.h)
-GEN      := $(GEN_SQL) $(B)/gen/all_queries.c $(B)/gen/schema_scripts.c $(B)/gen/console_files.c $(B)/gen/table_rights.c
+LANG_TXT := lang/pt-BR.txt
+GEN      := $(B)/gen/lang_texts.c $(GEN_SQL) $(B)/gen/all_queries.c $(B)/gen/schema_scripts.c $(B)/gen/console_files.c $(B)/gen/table_rights.c
 LIB_OBJ  := $(patsubst %.c,$(B)/obj/%.o,$(filter-out $(MAIN),$(SRC))) $(GEN:$(B)/%.c=$(B)/obj/%.o)
 MAIN_OBJ := $(B)/obj/$(MAIN:.c=.o)
 LIB      := $(B)/libdataflow.a
@@ -169,6 +170,10 @@ $(B)/gen/schema_scripts.c: $(SCRIPTS) $(B)/gen/.inputs tools/embed_files.py
 $(B)/gen/console_files.c: $(CONSOLE) $(B)/gen/.inputs tools/embed_files.py
 	@mkdir -p $(@D)
 	$(call Q,GEN)$(PYTHON) tools/embed_files.py df_console_files console $@ $(CONSOLE)
+
+$(B)/gen/lang_texts.c: $(LANG_TXT) tools/embed_lang.py tools/embed_files.py
+	@mkdir -p $(@D)
+	$(call Q,GEN)$(PYTHON) tools/embed_lang.py $< $@
 
 $(B)/gen/table_rights.c: $(SQL) $(SQLT) $(SCRIPTS) $(B)/gen/.inputs tools/rights.py tools/check_tsql.py tools/tsql.py
 	@mkdir -p $(@D)

@@ -10,6 +10,8 @@ static void begin_answer(struct df_work *w)
 {
     df_buf_reset(&w->out);
     df_json_out_init(&w->json, &w->out);
+    if (w->handler->tells)
+        w->json.lang = df_req_language(w->req);
 }
 
 static void adopt_handler(struct df_work *w, const struct df_handler *h)
@@ -94,10 +96,13 @@ static void settle_work(struct df_work *w, enum df_code code, const struct df_er
         return;
     if (code == DF_OK && h->done && !df_req_answered(w->req))
         h->done(w);
-    if (code != DF_OK)
+    if (code != DF_OK) {
         df_req_problem(w->req, err);
-    else if (!df_req_answered(w->req))
+    } else if (!df_req_answered(w->req)) {
+        if (h->tells)
+            df_req_add_language(w->req, w->json.lang);
         df_req_answer(w->req, w->status, "application/json", &w->out);
+    }
     df_work_end(w);
 }
 

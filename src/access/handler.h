@@ -49,6 +49,8 @@ struct df_handler {
     bool writes;       /* run is a job for a writer, in a transaction; else for a reader */
     unsigned status;   /* 0: 200 */
     size_t max_answer; /* bytes, counted in the server's budget; 0: a small answer */
+    /* The answer tells people something, in their language (df_json_kv_told), and says in which. */
+    bool tells;
 
     /* Reads the request. Errors that it adds to `in` are answered with 400, together with those of
      * the page. False: the answer is set. */

@@ -1,6 +1,7 @@
 #include "app/cli.h"
 
 #include "app/commands.h"
+#include "base/suggest.h"
 
 #include <assert.h>
 #include <pwd.h>
@@ -10,6 +11,26 @@
 
 #define COMPLAINTS_MAX (1 << 20)
 
+enum df_lang df_cli_lang(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_MESSAGES", "LANG"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *locale = getenv(names[i]);
+        if (locale && *locale)
+            return df_lang_of_locale(locale);
+    }
+    return DF_LANG_EN;
+}
+
+const char *df_cli_text(const char *english)
+{
+    static struct df_arena texts; /* commands have one thread */
+    struct df_str text = df_lang_text(df_cli_lang(), df_str_c(english), &texts);
+
+    return text.ptr == english ? english : df_arena_cstr(&texts, text);
+}
+
 void df_cli_complain(const struct df_command *cmd, const char *fmt, ...)
 {
     char line[1024];
@@ -17,7 +38,7 @@ void df_cli_complain(const struct df_command *cmd, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    fprintf(stderr, "dataflow %s: %s\n", cmd->name, line);
+    fprintf(stderr, "dataflow %s: %s\n", cmd->name, df_cli_text(line));
 }
 
 int df_cli_result(const struct df_command *cmd, enum df_code code, const struct df_err *err)
@@ -77,6 +98,25 @@ static bool take_config(struct parser *p, struct df_str name, const char *equals
     return true;
 }
 
+static void complain_of_option(const struct df_command *cmd, struct df_str name,
+                               const struct df_option *options, size_t count, bool configured)
+{
+    struct df_suggest near = {.typed = name};
+
+    for (size_t i = 0; i < count; i++)
+        df_suggest_try(&near, options[i].name);
+    for (const struct df_command_option *o = df_config_options; configured && o->name; o++)
+        df_suggest_try(&near, o->name);
+    if (near.best)
+        df_cli_complain(cmd,
+                        "unknown option --" DF_STR_FMT
+                        "; did you mean --%s? `dataflow help %s` lists them",
+                        DF_STR_ARG(name), near.best, cmd->name);
+    else
+        df_cli_complain(cmd, "unknown option --" DF_STR_FMT "; see `dataflow help %s`",
+                        DF_STR_ARG(name), cmd->name);
+}
+
 static bool take_option(struct parser *p, const struct df_option *options, size_t option_count,
                         struct df_cli_config *config)
 {
@@ -91,8 +131,7 @@ static bool take_option(struct parser *p, const struct df_option *options, size_
         return true;
     const struct df_option *o = find_option(name, options, option_count);
     if (!o) {
-        df_cli_complain(p->cmd, "unknown option --" DF_STR_FMT "; see `dataflow help %s`",
-                        DF_STR_ARG(name), p->cmd->name);
+        complain_of_option(p->cmd, name, options, option_count, config != NULL);
         return false;
     }
     if (o->kind == DF_OPT_FLAG) {
@@ -125,6 +164,27 @@ static void check_options(const struct df_command *cmd, const struct df_option *
     }
 }
 
+/* False: the command has verbs, and this is none of them, which was printed. */
+static bool is_verb(const struct df_command *cmd, const char *word)
+{
+    const struct df_command_entry *e = df_command_find(cmd->name);
+    struct df_suggest near = {.typed = df_str_c(word)};
+
+    if (!e || e->command != cmd || !e->verbs)
+        return true;
+    for (const struct df_command_verb *v = e->verbs; v->name; v++) {
+        if (strcmp(v->name, word) == 0)
+            return true;
+        df_suggest_try(&near, v->name);
+    }
+    if (near.best)
+        df_cli_complain(cmd, "no \"%s\"; did you mean %s? `dataflow help %s` tells more", word,
+                        near.best, cmd->name);
+    else
+        df_cli_complain(cmd, "no \"%s\"; see `dataflow help %s`", word, cmd->name);
+    return false;
+}
+
 int df_cli_parse(const struct df_command *cmd, int argc, char **argv,
                  const struct df_option *options, size_t option_count, struct df_cli_config *config)
 {
@@ -146,7 +206,7 @@ int df_cli_parse(const struct df_command *cmd, int argc, char **argv,
             argv[operands++] = arg;
         }
     }
-    return operands;
+    return operands > 0 && !is_verb(cmd, argv[0]) ? -1 : operands;
 }
 
 /* Every connection of the process obeys these settings. */
@@ -157,9 +217,21 @@ static bool use_security(struct df_settings *s)
     df_db_trust(s->security.ca_file);
     if (df_security_use(&s->security, &err) == DF_OK)
         return true;
-    fprintf(stderr, "[security] %s\n", err.detail);
+    fprintf(stderr, "[security] %s\n", df_cli_text(err.detail));
     df_settings_release(s);
     return false;
+}
+
+static void print_complaints(struct df_str text)
+{
+    struct df_arena a = {0};
+    struct df_str line;
+
+    while (text.len > 0) {
+        text = df_str_cut(text, '\n', &line);
+        fprintf(stderr, "%s\n", df_cli_text(df_arena_cstr(&a, line)));
+    }
+    df_arena_release(&a);
 }
 
 bool df_cli_settings_warned(const struct df_cli_config *config, struct df_settings *s,
@@ -169,7 +241,8 @@ bool df_cli_settings_warned(const struct df_cli_config *config, struct df_settin
                                     .env = environ,
                                     .sets = config->sets,
                                     .set_count = config->set_count,
-                                    .warnings = warnings};
+                                    .warnings = warnings,
+                                    .lang = df_cli_lang()};
     if (!src.file)
         src.file = secure_getenv("DATAFLOW_CONFIG");
     if (!config->file && src.file && !*src.file) /* set, but empty */
@@ -178,7 +251,7 @@ bool df_cli_settings_warned(const struct df_cli_config *config, struct df_settin
     df_buf_init(&complaints, COMPLAINTS_MAX);
     enum df_code code = df_settings_load(&src, s, &complaints);
     if (code != DF_OK)
-        fputs(df_buf_str(&complaints).ptr, stderr);
+        print_complaints(df_buf_str(&complaints));
     df_buf_release(&complaints);
     return code == DF_OK && use_security(s);
 }

@@ -16,10 +16,10 @@ struct df_command {
 };
 
 extern const struct df_command df_cmd_serve, df_cmd_migrate, df_cmd_check_config, df_cmd_client,
-    df_cmd_policy, df_cmd_import, df_cmd_outbox, df_cmd_owners, df_cmd_mask, df_cmd_audit,
-    df_cmd_retention, df_cmd_purge, df_cmd_subjects, df_cmd_key, df_cmd_relay, df_cmd_webhook,
-    df_cmd_backup, df_cmd_restore, df_cmd_sandbox, df_cmd_doctor, df_cmd_completion, df_cmd_version,
-    df_cmd_help;
+    df_cmd_batch, df_cmd_ticket, df_cmd_alerts, df_cmd_policy, df_cmd_import, df_cmd_outbox,
+    df_cmd_owners, df_cmd_mask, df_cmd_audit, df_cmd_retention, df_cmd_purge, df_cmd_subjects,
+    df_cmd_key, df_cmd_relay, df_cmd_webhook, df_cmd_backup, df_cmd_restore, df_cmd_sandbox,
+    df_cmd_doctor, df_cmd_completion, df_cmd_version, df_cmd_help;
 
 enum df_option_kind { DF_OPT_FLAG, DF_OPT_VALUE };
 
@@ -59,7 +59,12 @@ bool df_cli_settings_warned(const struct df_cli_config *config, struct df_settin
 /* Calls `each` for each line of the text; a very long line is cut. */
 void df_cli_each_line(struct df_buf *take_text, void (*each)(const char *line));
 
-/* "dataflow CMD: message" on standard error. */
+/* The language of whoever is at the terminal, by LC_ALL, LC_MESSAGES or LANG. */
+enum df_lang df_cli_lang(void);
+/* A text in that language. It stays until the process ends. */
+const char *df_cli_text(const char *english);
+
+/* "dataflow CMD: message" on standard error, in the user's language. */
 void df_cli_complain(const struct df_command *cmd, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -69,6 +74,9 @@ int df_cli_result(const struct df_command *cmd, enum df_code code, const struct 
 /* Reads an option's number; false: it is none or out of range, and that was printed. */
 bool df_cli_int(const struct df_command *cmd, const char *option, const char *text, int64_t min,
                 int64_t max, int64_t *ret);
+
+/* Says that there is no such command, and which is meant. */
+void df_cli_no_command(const char *name);
 
 /* Writes the list of commands. */
 void df_cli_overview(struct df_buf *out);

@@ -2,6 +2,7 @@
 #include "app/commands.h"
 #include "app/server.h"
 #include "base/metrics.h"
+#include "base/suggest.h"
 #include "net/http.h"
 #include "json/write.h"
 
@@ -26,15 +27,36 @@ static int run_version(int argc, char **argv)
 const struct df_command df_cmd_version = {
     .name = "version", .usage = "[--json]", .summary = "print the version", .run = run_version};
 
+void df_cli_no_command(const char *name)
+{
+    struct df_suggest near = {.typed = df_str_c(name)};
+    char line[256];
+
+    for (const struct df_command_entry *e = df_commands; e->command; e++)
+        df_suggest_try(&near, e->command->name);
+    if (near.best)
+        (void)snprintf(line, sizeof line,
+                       "no command \"%.100s\"; did you mean %s? `dataflow help` lists them", name,
+                       near.best);
+    else
+        (void)snprintf(line, sizeof line, "no command \"%.100s\"; `dataflow help` lists them",
+                       name);
+    fprintf(stderr, "dataflow: %s\n", df_cli_text(line));
+}
+
 void df_cli_overview(struct df_buf *out)
 {
-    df_buf_addz(out, "DataFlow " DF_VERSION
-                     ": accepts documents, keeps them, delivers them, proves it.\n\n");
+    df_buf_addf(out, "DataFlow " DF_VERSION ": %s\n\n",
+                df_cli_text("accepts documents, keeps them, delivers them, proves it."));
     for (const struct df_command_entry *e = df_commands; e->command; e++)
-        df_buf_addf(out, "  dataflow %-13s %s\n", e->command->name, e->command->summary);
-    df_buf_addz(out,
-                "\n`dataflow help COMMAND` tells more. Every command that needs a database takes\n"
-                "--config FILE and --set section.key=value.\n");
+        df_buf_addf(out, "  dataflow %-13s %s\n", e->command->name,
+                    df_cli_text(e->command->summary));
+    df_buf_addf(
+        out, "\n%s\n",
+        df_cli_text(
+            "`dataflow help COMMAND` tells more, `dataflow help SECTION.KEY` what a setting "
+            "is.\nEvery command that needs a database takes --config FILE and --set "
+            "section.key=value."));
 }
 
 static void print_metrics(struct df_buf *out)
@@ -63,7 +85,7 @@ static void add_verbs(struct df_buf *out, const struct df_command_verb *v)
     for (; v && v->name; v++) {
         char left[80];
         (void)snprintf(left, sizeof left, "%s %s", v->name, v->operands);
-        df_buf_addf(out, "  %-30s %s\n", left, v->help);
+        df_buf_addf(out, "  %-30s %s\n", left, df_cli_text(v->help));
     }
 }
 
@@ -73,14 +95,14 @@ static void add_options(struct df_buf *out, const struct df_command_option *o)
         char left[80];
         (void)snprintf(left, sizeof left, "--%s%s%s", o->name, o->takes ? " " : "",
                        o->takes ? o->takes : "");
-        df_buf_addf(out, "  %-30s %s\n", left, o->help);
+        df_buf_addf(out, "  %-30s %s\n", left, df_cli_text(o->help));
     }
 }
 
 static void print_command(const struct df_command_entry *e, struct df_buf *out)
 {
     const struct df_command *cmd = e->command;
-    df_buf_addf(out, "dataflow %s %s\n\n%s\n", cmd->name, cmd->usage, cmd->summary);
+    df_buf_addf(out, "dataflow %s %s\n\n%s\n", cmd->name, cmd->usage, df_cli_text(cmd->summary));
     if (e->verbs)
         df_buf_addc(out, '\n');
     add_verbs(out, e->verbs);
@@ -89,7 +111,24 @@ static void print_command(const struct df_command_entry *e, struct df_buf *out)
     add_options(out, e->options);
     add_options(out, e->configured ? df_config_options : NULL);
     if (cmd->help)
-        df_buf_addf(out, "\n%s\n", cmd->help);
+        df_buf_addf(out, "\n%s\n", df_cli_text(cmd->help));
+}
+
+/* False: there is neither a command nor a key of this name, which was printed. */
+static bool print_key(const char *name, struct df_buf *out)
+{
+    struct df_arena a = {0};
+    const char *near = NULL;
+    bool known =
+        df_config_print_key(&df_settings_table, df_str_c(name), df_cli_lang(), &a, out, &near);
+
+    if (!known && near)
+        df_cli_complain(&df_cmd_help, "no command and no setting \"%s\"; did you mean %s?", name,
+                        near);
+    else if (!known)
+        df_cli_no_command(name);
+    df_arena_release(&a);
+    return known;
 }
 
 static int run_help(int argc, char **argv)
@@ -106,16 +145,15 @@ static int run_help(int argc, char **argv)
     if (print_topic(argv[0], &out))
         return df_cli_print(&out);
     const struct df_command_entry *e = df_command_find(argv[0]);
-    if (!e) {
-        df_cli_complain(&df_cmd_help, "no command \"%s\"; `dataflow help` lists them", argv[0]);
+    if (e)
+        print_command(e, &out);
+    else if (!print_key(argv[0], &out))
         return DF_EXIT_USAGE;
-    }
-    print_command(e, &out);
     return df_cli_print(&out);
 }
 
 const struct df_command df_cmd_help = {
     .name = "help",
-    .usage = "[COMMAND|config|routes|metrics|man]",
+    .usage = "[COMMAND|SECTION|[SECTION.]KEY|config|routes|metrics|man]",
     .summary = "what a command, a configuration key, a metric or the API is",
     .run = run_help};

@@ -450,7 +450,10 @@ static int perform_import(struct session *s, struct df_import_file *file, const 
     enum df_code code;
 
     if (file->path) {
-        code = upload_file(s, file, &err);
+        /* Before minutes of sending: a refusal of the credentials would come only after them. */
+        code = df_import_check_login(s->http, &err);
+        if (code == DF_OK)
+            code = upload_file(s, file, &err);
     } else {
         code = df_import_look(s->http, batch_id, &s->raw, &err);
         if (code == DF_OK)
@@ -488,6 +491,7 @@ static int start_import(struct session *s, struct df_import_file *file, const ch
     const struct df_import_server server = {.url = s->server,
                                             .client_id = s->client_id,
                                             .client_secret = secret,
+                                            .language = df_lang_tag(df_cli_lang()),
                                             .interrupted = &interrupted};
     enum df_code code = file->path ? check_file(file->path, &err) : DF_OK;
     if (code == DF_OK)

@@ -5,6 +5,7 @@
 #include "app/audited.h"
 #include "app/cli.h"
 #include "app/database.h"
+#include "app/demo.h"
 #include "base/uuid.h"
 #include "integrations/integrations.h"
 #include "interface/interface.h"
@@ -554,6 +555,7 @@ static int run_outbox(int argc, char **argv)
     }
     if (!read_page(&s, page, size) || !df_cli_settings(&config, &s.settings))
         return DF_EXIT_USAGE;
+    df_demo_adopt(&s.settings);
     /* The list tells that a channel is not configured, so there is no warning. */
     df_log_init(DF_LOG_ERROR, DF_LOG_AUTO, s.clock);
     df_buf_init(&s.out, OUTPUT_MAX);

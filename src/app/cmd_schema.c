@@ -93,7 +93,7 @@ const struct df_command df_cmd_migrate = {
 
 static void print_warning(const char *line)
 {
-    fprintf(stderr, "warning: %s\n", line);
+    fprintf(stderr, "%s: %s\n", df_cli_text("warning"), df_cli_text(line));
 }
 
 static void add_warnings(struct df_str warnings, struct df_buf *out)

@@ -25,6 +25,8 @@ int df_serve(const struct df_command *cmd, struct df_settings *take_settings,
     df_log_adopt_stderr();
     if (demo_sandbox)
         code = df_demo_prepare(take_settings, demo_sandbox, &demo, &err);
+    else
+        df_demo_forget(take_settings);
     struct df_server_options opt = {
         .settings = take_settings, .extra_routes = extra_routes, .take_warnings = take_warnings};
     if (code == DF_OK)

@@ -100,6 +100,38 @@ static const struct df_command_verb outbox_verbs[] = {
     {.name = NULL},
 };
 
+#define LOOK_OPTIONS(states)                                                                       \
+    {"status", "STATUS", states, "only those in this state"},                                      \
+    {"page", "N", NULL, "the page [1]"},                                                           \
+    {"page-size", "N", NULL, "rows on a page [20]"},                                               \
+    {"server", "URL", NULL, "the server [the configured one, on this machine]"},                   \
+    JSON
+
+static const struct df_command_option batch_options[] = {
+    LOOK_OPTIONS("Pending Processing Scheduled Completed CompletedWithErrors Failed Cancelled"),
+    {"client", "ID", NULL, "only those of this client"},
+    {.name = NULL},
+};
+static const struct df_command_verb batch_verbs[] = {
+    {"list", "", "status client page page-size server json", "batches, the newest first"},
+    {"show", "ID", "server json", "a batch, and what it waits for"},
+    {.name = NULL},
+};
+static const struct df_command_option ticket_options[] = {
+    LOOK_OPTIONS("Awaiting Processing Processed Error"),
+    {"client", "ID", NULL, "only those of this client"},
+    {.name = NULL},
+};
+static const struct df_command_verb ticket_verbs[] = {
+    {"list", "", "status client page page-size server json", "tickets, the newest first"},
+    {"show", "ID", "server json", "a ticket, what was sent for it and each attempt"},
+    {.name = NULL},
+};
+static const struct df_command_option alerts_options[] = {
+    LOOK_OPTIONS("firing resolved"),
+    {.name = NULL},
+};
+
 static const struct df_command_option retention_options[] = {
     {"dry-run", NULL, NULL, "count what is over, and remove nothing"},
     JSON,
@@ -229,6 +261,9 @@ const struct df_command_entry df_commands[] = {
     {.command = &df_cmd_client, .configured = true, .verbs = client_verbs, .options = client_options},
     {.command = &df_cmd_policy, .configured = true, .verbs = policy_verbs, .options = json_options},
     {.command = &df_cmd_import, .operands = "FILE", .options = import_options},
+    {.command = &df_cmd_batch, .configured = true, .verbs = batch_verbs, .options = batch_options},
+    {.command = &df_cmd_ticket, .configured = true, .verbs = ticket_verbs, .options = ticket_options},
+    {.command = &df_cmd_alerts, .configured = true, .options = alerts_options},
     {.command = &df_cmd_outbox, .configured = true, .verbs = outbox_verbs, .options = outbox_options},
     {.command = &df_cmd_owners, .configured = true, .options = json_options},
     {.command = &df_cmd_retention, .configured = true, .verbs = retention_verbs, .options = retention_options},

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define DEMO_CLIENT "demo"
+#define DEMO_CLIENT  "demo"
+#define ADDRESS_FILE "demo-sandbox" /* the sandbox's address, while a demo runs */
 
 struct df_demo {
     struct df_settings *settings;
@@ -111,6 +112,45 @@ static bool use_sandbox_for_payments(struct df_settings *s, const char *sandbox_
     return true;
 }
 
+/* For df_demo_adopt. */
+static enum df_code leave_address(const struct df_settings *s, const char *sandbox_listen,
+                                  struct df_err *err)
+{
+    char *path = path_in(s, ADDRESS_FILE);
+    enum df_code code = write_small(path, sandbox_listen, err);
+    free(path);
+    return code;
+}
+
+void df_demo_forget(const struct df_settings *settings)
+{
+    char *path = path_in(settings, ADDRESS_FILE);
+    (void)unlink(path);
+    free(path);
+}
+
+void df_demo_adopt(struct df_settings *settings)
+{
+    char *path = path_in(settings, ADDRESS_FILE);
+    char *listen = read_small(path);
+
+    free(path);
+    if (!listen)
+        return;
+    (void)use_sandbox_as_gateway(settings, listen);
+    (void)use_sandbox_as_omniflow(settings, listen);
+    (void)use_sandbox_for_payments(settings, listen);
+    path = path_in(settings, "demo-admin-key");
+    char *key = settings->auth.admin_key ? NULL : read_small(path);
+    if (key) {
+        settings->auth.admin_key = df_secret_new(df_str_c(key));
+        df_wipe(key, strlen(key));
+    }
+    free(key);
+    free(path);
+    free(listen);
+}
+
 enum df_code df_demo_prepare(struct df_settings *settings, const char *sandbox_listen,
                              struct df_demo **ret, struct df_err *err)
 {
@@ -122,10 +162,10 @@ enum df_code df_demo_prepare(struct df_settings *settings, const char *sandbox_l
     d->omniflow = use_sandbox_as_omniflow(settings, sandbox_listen);
     d->payment = use_sandbox_for_payments(settings, sandbox_listen);
     *ret = d;
-    if (settings->auth.admin_key)
-        return DF_OK;
     enum df_code code = df_make_dirs(settings->data_dir, err);
-    if (code != DF_OK)
+    if (code == DF_OK)
+        code = leave_address(settings, sandbox_listen, err);
+    if (code != DF_OK || settings->auth.admin_key)
         return code;
     char *path = path_in(settings, "demo-admin-key");
     char *key = read_small(path);
@@ -282,6 +322,8 @@ void df_demo_stop(struct df_demo *d)
 {
     if (!d)
         return;
+    if (d->sandbox) /* else another demo may be running there */
+        df_demo_forget(d->settings);
     df_sandbox_stop(d->sandbox);
     if (d->client_secret)
         df_wipe(d->client_secret, strlen(d->client_secret));

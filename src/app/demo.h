@@ -11,6 +11,15 @@
 
 struct df_demo;
 
+/*
+ * For commands beside a running demo: what it has set for itself (the admin key, the sandbox as
+ * gateway and OmniFlow) is set here too, where the configuration leaves it open. Without a demo in
+ * data_dir nothing changes.
+ */
+void df_demo_adopt(struct df_settings *settings);
+/* A server without --demo: what an earlier one left behind is no longer so. */
+void df_demo_forget(const struct df_settings *settings);
+
 /* Before the server starts: sets settings->admin.key if it is not set, and makes the sandbox the
  * gateway and OmniFlow if these are not configured and the sandbox's port is known. */
 enum df_code df_demo_prepare(struct df_settings *settings, const char *sandbox_listen,

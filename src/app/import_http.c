@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define ANSWER_MAX ((size_t)4 << 20)
+#define HEADER_MAX 1024
 #define CONNECT_MS 10000L
 #define UPLOAD_STALL                                                                               \
     120 /* seconds without a byte in either direction: the server writes the file to disk */
@@ -29,21 +30,38 @@ struct df_import_http {
     char why[CURL_ERROR_SIZE];
 };
 
+static bool fits_header(const char *value)
+{
+    return !value || (!strpbrk(value, "\r\n") && strlen(value) <= HEADER_MAX / 2);
+}
+
+static void add_header(struct df_import_http *h, const char *name, const char *value)
+{
+    char line[HEADER_MAX];
+
+    if (!value)
+        return;
+    (void)snprintf(line, sizeof line, "%s: %s", name, value);
+    h->headers = curl_slist_append(h->headers, line);
+    if (!h->headers)
+        df_oom();
+    df_wipe(line, sizeof line);
+}
+
 enum df_code df_import_http_new(const struct df_import_server *server, struct df_import_http **ret,
                                 struct df_err *err)
 {
     struct df_url parts;
     struct df_str url = df_str_c(server->url);
-    char line[1024];
 
     while (df_str_ends(url, DF_STR("/")))
         url.len--;
     struct df_err why = DF_ERR_INIT;
     if (df_url_parse(url, &parts, &why) != DF_OK)
         return df_err_set(err, DF_E_USAGE, "--server: %s", why.detail);
-    if (strpbrk(server->client_id, "\r\n") || strpbrk(server->client_secret, "\r\n") ||
-        strlen(server->client_id) + strlen(server->client_secret) > sizeof line / 2)
-        return df_err_set(err, DF_E_USAGE, "the client's credentials cannot be sent in a header");
+    if (!fits_header(server->client_id) || !fits_header(server->client_secret) ||
+        !fits_header(server->admin_key))
+        return df_err_set(err, DF_E_USAGE, "the credentials cannot be sent in a header");
 
     struct df_import_http *h = df_calloc(1, sizeof *h);
     h->server = *server;
@@ -51,12 +69,12 @@ enum df_code df_import_http_new(const struct df_import_server *server, struct df
     h->local = df_str_starts(parts.host, DF_STR("127.")) ||
                df_str_eq(parts.host, DF_STR("localhost")) || df_str_eq(parts.host, DF_STR("::1"));
     h->curl = curl_easy_init();
-    snprintf(line, sizeof line, "X-Client-Id: %s", server->client_id);
-    h->headers = curl_slist_append(NULL, line);
-    snprintf(line, sizeof line, "X-Client-Secret: %s", server->client_secret);
-    h->headers = curl_slist_append(h->headers, line);
-    if (!h->curl || !h->headers)
+    if (!h->curl)
         df_oom();
+    add_header(h, "X-Client-Id", server->client_id);
+    add_header(h, "X-Client-Secret", server->client_secret);
+    add_header(h, "X-Admin-Key", server->admin_key);
+    add_header(h, "Accept-Language", server->language);
     *ret = h;
     return DF_OK;
 }
@@ -79,13 +97,12 @@ static size_t collect_body(char *data, size_t size, size_t count, void *arg)
     return df_buf_failed(arg) ? 0 : size * count;
 }
 
-/* Prepares a call of /imports, or of /imports/{batchId} followed by rest. */
-static void prepare_call(struct df_import_http *h, const char *batch_id, const char *rest)
+static void prepare_path(struct df_import_http *h, const char *path)
 {
-    char url[DF_URL_MAX + 128];
+    char url[2 * DF_URL_MAX + 128];
 
     curl_easy_reset(h->curl);
-    snprintf(url, sizeof url, "%s/imports%s%s%s", h->url, batch_id[0] ? "/" : "", batch_id, rest);
+    (void)snprintf(url, sizeof url, "%s%s", h->url, path);
     curl_easy_setopt(h->curl, CURLOPT_URL, url);
     if (!df_security_set_curl(h->curl))
         df_oom();
@@ -99,6 +116,15 @@ static void prepare_call(struct df_import_http *h, const char *batch_id, const c
         curl_easy_setopt(h->curl, CURLOPT_NOPROXY, NULL);
     }
     h->why[0] = '\0';
+}
+
+/* Prepares a call of /imports, or of /imports/{batchId} followed by rest. */
+static void prepare_call(struct df_import_http *h, const char *batch_id, const char *rest)
+{
+    char path[256];
+
+    (void)snprintf(path, sizeof path, "/imports%s%s%s", batch_id[0] ? "/" : "", batch_id, rest);
+    prepare_path(h, path);
 }
 
 static enum df_code code_of(long status)
@@ -167,15 +193,46 @@ static enum df_code finish_call(struct df_import_http *h, CURLcode rc, long want
     return status == wanted ? DF_OK : read_problem(status, body, err);
 }
 
-enum df_code df_import_look(struct df_import_http *h, const char *batch_id, struct df_buf *answer,
-                            struct df_err *err)
+enum df_code df_import_get(struct df_import_http *h, const char *path, struct df_buf *answer,
+                           struct df_err *err)
 {
-    prepare_call(h, batch_id, "");
+    prepare_path(h, path);
     curl_easy_setopt(h->curl, CURLOPT_TIMEOUT_MS, 30000L);
     curl_easy_setopt(h->curl, CURLOPT_WRITEFUNCTION, collect_body);
     curl_easy_setopt(h->curl, CURLOPT_WRITEDATA, answer);
     CURLcode rc = curl_easy_perform(h->curl);
     return finish_call(h, rc, 200, df_buf_str(answer), err);
+}
+
+enum df_code df_import_look(struct df_import_http *h, const char *batch_id, struct df_buf *answer,
+                            struct df_err *err)
+{
+    char path[128];
+
+    (void)snprintf(path, sizeof path, "/imports/%s", batch_id);
+    return df_import_get(h, path, answer, err);
+}
+
+enum df_code df_import_check_login(struct df_import_http *h, struct df_err *err)
+{
+    struct df_buf answer;
+
+    df_buf_init(&answer, ANSWER_MAX);
+    enum df_code code = df_import_get(h, "/imports?pageSize=1", &answer, err);
+    df_buf_release(&answer);
+    return code;
+}
+
+void df_import_add_escaped(struct df_buf *out, struct df_str text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.ptr[i];
+        if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+            (c > 0 && strchr("-._~", c)))
+            df_buf_addc(out, (char)c);
+        else
+            df_buf_addf(out, "%%%02X", c);
+    }
 }
 
 /* --- the upload --- */

@@ -1,6 +1,6 @@
 /*
  * The calls of `dataflow import`: the upload, a look at a batch, and watching it through the event
- * stream.
+ * stream; and those of an operator who looks at what a server knows (`dataflow batch`).
  *
  * Uses libcurl's easy interface and not net/client.h, which keeps bodies in memory: here a file of
  * any size goes from the disk to the socket as it is read, and one call at a time is enough. One
@@ -18,8 +18,10 @@ struct df_import_http;
 
 struct df_import_server {
     const char *url;
-    const char *client_id;
+    const char *client_id; /* with the secret, or NULL */
     const char *client_secret;
+    const char *admin_key;                    /* instead; NULL: none */
+    const char *language;                     /* of what the server says to people */
     const volatile sig_atomic_t *interrupted; /* set by a signal: breaks the call off */
 };
 
@@ -43,6 +45,13 @@ struct df_import_file {
  */
 enum df_code df_import_upload(struct df_import_http *h, const struct df_import_file *file,
                               struct df_buf *answer, struct df_err *err) DF_MUST_CHECK;
+/* DF_OK: the credentials are right, and the client may import. Sends nothing of a file. */
+enum df_code df_import_check_login(struct df_import_http *h, struct df_err *err) DF_MUST_CHECK;
+/* GET of a path with its query, for an operator. */
+enum df_code df_import_get(struct df_import_http *h, const char *path, struct df_buf *answer,
+                           struct df_err *err) DF_MUST_CHECK;
+/* Adds a text as a part of a path or query. */
+void df_import_add_escaped(struct df_buf *out, struct df_str text);
 enum df_code df_import_look(struct df_import_http *h, const char *batch_id, struct df_buf *answer,
                             struct df_err *err) DF_MUST_CHECK;
 

@@ -29,7 +29,7 @@ int main(int argc, char **argv)
         name = "help";
     const struct df_command_entry *e = df_command_find(name);
     if (!e) {
-        fprintf(stderr, "dataflow: no command \"%s\"; `dataflow help` lists them\n", name);
+        df_cli_no_command(name);
         return DF_EXIT_USAGE;
     }
     for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++)

@@ -196,19 +196,40 @@ static bool check_together(const struct df_settings *s, struct df_buf *complaint
     return complaints->len == before;
 }
 
+/* Adds the complaints about keys together, whose own values may have been refused before. */
+static bool add_together(const struct df_settings *s, struct df_buf *complaints)
+{
+    struct df_buf more;
+    struct df_str line, rest;
+    size_t before = complaints->len;
+
+    df_buf_init(&more, complaints->max);
+    bool ok = check_together(s, &more);
+    for (rest = df_buf_str(&more); rest.len > 0;) {
+        rest = df_str_cut(rest, '\n', &line);
+        if (line.len == 0 || df_config_is_told(line, df_str_n(complaints->ptr, before)))
+            continue;
+        df_buf_adds(complaints, line);
+        df_buf_addc(complaints, '\n');
+    }
+    df_buf_release(&more);
+    return ok;
+}
+
 enum df_code df_settings_load(const struct df_config_sources *src, struct df_settings *s,
                               struct df_buf *complaints)
 {
+    struct df_config_sources all = *src;
+
     *s = (struct df_settings){0};
-    enum df_code code = df_config_load(&df_settings_table, src, s, complaints);
-    if (code != DF_OK)
-        return code;
+    all.keep = true; /* what is wrong with keys together is told at once too */
+    enum df_code code = df_config_load(&df_settings_table, &all, s, complaints);
     set_default_url(s);
     for (size_t i = 0; i < s->relay_count; i++)
         df_relay_fill_settings(&s->relays[i], s->store.url);
     for (size_t i = 0; i < s->integration_count; i++)
         df_integration_fill_settings(&s->integrations[i], &s->breaker);
-    if (check_together(s, complaints)) {
+    if (add_together(s, complaints) && code == DF_OK) {
         if (src->warnings)
             warn_together(s, src->warnings);
         return DF_OK;

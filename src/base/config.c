@@ -7,8 +7,11 @@
 
 #include "base/config_private.h"
 #include "base/ini.h"
+#include "base/lang.h"
 #include "base/mem.h"
+#include "base/suggest.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define CONFIG_MAX_BYTES ((size_t)1 << 20)
@@ -91,8 +94,11 @@ static void add_line(struct df_buf *to, struct df_str where, struct df_str why)
 /* The reason is in l->why, which is emptied. */
 static void add_complaint(struct load *l, struct df_str where)
 {
+    struct df_arena a = {0};
+
     if (++l->complaint_count <= COMPLAINTS_MAX)
-        add_line(l->complaints, where, df_buf_str(&l->why));
+        add_line(l->complaints, where, df_lang_text(l->src->lang, df_buf_str(&l->why), &a));
+    df_arena_release(&a);
     df_buf_reset(&l->why);
 }
 
@@ -100,7 +106,7 @@ static void add_complaint(struct load *l, struct df_str where)
 static void add_warning(struct load *l, struct df_str where)
 {
     if (l->src->warnings)
-        add_line(l->src->warnings, where, df_buf_str(&l->why));
+        add_line(l->src->warnings, where, df_buf_str(&l->why)); /* for the log too: English */
     df_buf_reset(&l->why);
 }
 
@@ -315,21 +321,80 @@ static struct place *open_section(struct load *l, const struct df_config_group_a
     return found ? found : make_section(l, g, name, source);
 }
 
-/* Why a section's key was not found. */
-static void why_unknown(struct load *l, struct df_str section)
+static void try_keys(struct df_suggest *s, const struct df_config_key *k)
 {
+    for (; k->key; k++)
+        df_suggest_try(s, k->key);
+}
+
+/* The section of a plain key that stands in another section; NULL: none has it, or several. */
+static const char *section_of_key(const struct load *l, struct df_str key)
+{
+    const char *section = NULL;
+
+    for (size_t i = 0; i < l->plain_count; i++) {
+        struct found f;
+        if (!find_key(&l->places[i], key, &f))
+            continue;
+        if (section)
+            return NULL;
+        section = l->places[i].section;
+    }
+    return section;
+}
+
+static void why_unknown_key(struct load *l, struct df_str section, struct df_str key)
+{
+    struct df_suggest near = {.typed = key};
     struct df_str name;
+    const struct df_config_group_at *g = find_group(l->table, section, &name);
+    const char *elsewhere = g ? NULL : section_of_key(l, key);
+
+    if (g)
+        try_keys(&near, g->group->keys);
+    for (size_t i = 0; !g && i < l->plain_count; i++)
+        if (df_str_ieq(section, df_str_c(l->places[i].section)))
+            try_keys(&near, l->places[i].keys);
+    if (near.best)
+        df_buf_addf(&l->why, "unknown key; did you mean %s?", near.best);
+    else if (elsewhere)
+        df_buf_addf(&l->why, "unknown key; it belongs to [%s]", elsewhere);
+    else
+        df_buf_addz(&l->why, "unknown key");
+}
+
+/* Why a section's key was not found. */
+static void why_unknown(struct load *l, struct df_str section, struct df_str key)
+{
+    struct df_str name, prefix, rest;
+    struct df_suggest near = {.typed = section};
 
     if (is_section(l, section) || find_group(l->table, section, &name)) {
-        df_buf_addz(&l->why, "unknown key");
+        why_unknown_key(l, section, key);
         return;
     }
-    df_buf_addz(&l->why, "unknown section");
     for (const struct df_config_group_at *g = l->table->groups; g && g->group; g++) {
-        const char *prefix = g->group->prefix;
-        if (df_str_ieq(section, df_str_c(prefix)))
-            df_buf_addf(&l->why, "; it is [%s.NAME]", prefix);
+        if (df_str_ieq(section, df_str_c(g->group->prefix))) {
+            df_buf_addf(&l->why, "unknown section; it is [%s.NAME]", g->group->prefix);
+            return;
+        }
     }
+    rest = df_str_cut(section, '.', &prefix);
+    if (rest.ptr) {
+        near.typed = prefix;
+        for (const struct df_config_group_at *g = l->table->groups; g && g->group; g++)
+            df_suggest_try(&near, g->group->prefix);
+    } else {
+        for (size_t i = 0; i < l->plain_count; i++)
+            df_suggest_try(&near, l->places[i].section);
+    }
+    if (near.best && rest.ptr)
+        df_buf_addf(&l->why, "unknown section; did you mean [%s." DF_STR_FMT "]?", near.best,
+                    DF_STR_ARG(df_utf8_cut(rest, 64)));
+    else if (near.best)
+        df_buf_addf(&l->why, "unknown section; did you mean [%s]?", near.best);
+    else
+        df_buf_addz(&l->why, "unknown section");
 }
 
 /* --- values ----------------------------------------------------------------------------------- */
@@ -411,10 +476,13 @@ static void on_entry(void *arg, size_t line, struct df_str section, struct df_st
         give_value(l, f, FROM_FILE, line, value);
         return;
     }
-    df_buf_addf(&l->why, "[" DF_STR_FMT "] " DF_STR_FMT ": ", DF_STR_ARG(df_utf8_cut(section, 80)),
-                DF_STR_ARG(df_utf8_cut(key, 60)));
-    why_unknown(l, section);
-    complain_of_line(l, line);
+    struct df_buf where;
+    df_buf_init(&where, WHY_MAX_BYTES);
+    df_buf_addf(&where, "%s:%zu: [" DF_STR_FMT "] " DF_STR_FMT, l->src->file, line,
+                DF_STR_ARG(df_utf8_cut(section, 80)), DF_STR_ARG(df_utf8_cut(key, 60)));
+    why_unknown(l, section, key);
+    add_complaint(l, df_buf_str(&where));
+    df_buf_release(&where);
 }
 
 static void on_complaint(void *arg, size_t line, const char *what)
@@ -568,6 +636,33 @@ static bool find_env(struct load *l, struct df_str name, struct found *ret, bool
     return false;
 }
 
+/* The name begins with a section's: the nearest of its keys is meant. */
+static void why_unknown_env(struct load *l, struct df_str name)
+{
+    struct found best = {0};
+    struct df_suggest near = {0};
+
+    for (size_t i = 0; i < l->plain_count; i++) {
+        struct place *p = &l->places[i];
+        near.typed = df_config_env_behind(name, p->section);
+        for (const struct df_config_key *k = p->keys; near.typed.ptr && k->key; k++) {
+            const char *before = near.best;
+            df_suggest_try(&near, k->key);
+            if (near.best != before)
+                best = (struct found){p, k, false};
+        }
+    }
+    struct df_buf variable;
+    df_buf_init(&variable, WHY_MAX_BYTES);
+    if (best.key)
+        add_variable(best, &variable);
+    if (best.key)
+        df_buf_addf(&l->why, "no such setting; did you mean %s?", df_buf_str(&variable).ptr);
+    else
+        df_buf_addz(&l->why, "no such setting");
+    df_buf_release(&variable);
+}
+
 static void load_env(struct load *l)
 {
     for (char *const *e = l->src->env; e && *e; e++) {
@@ -582,7 +677,7 @@ static void load_env(struct load *l)
             give_value(l, f, FROM_ENV, 0, value);
         } else if (ours) {
             if (l->why.len == 0)
-                df_buf_addz(&l->why, "no such setting");
+                why_unknown_env(l, name);
             add_complaint(l, name);
         }
     }
@@ -614,9 +709,37 @@ static void load_set(struct load *l, size_t number)
     df_buf_init(&where, WHY_MAX_BYTES);
     df_buf_addf(&where, "--set " DF_STR_FMT, DF_STR_ARG(df_utf8_cut(name, 120)));
     if (l->why.len == 0)
-        why_unknown(l, section);
+        why_unknown(l, section, key);
     add_complaint(l, df_buf_str(&where));
     df_buf_release(&where);
+}
+
+/* --- complaints about keys together ---------------------------------------------------------- */
+
+bool df_config_is_told(struct df_str line, struct df_str told)
+{
+    struct df_str section, key;
+    char name[DF_CFG_NAME_MAX * 3], text[sizeof name + 32];
+
+    line = df_str_cut(line, ':', &section);
+    struct df_str rest = df_str_cut(section, ' ', &section);
+    (void)df_str_cut(rest, ' ', &key);
+    if (section.len < 3 || section.ptr[0] != '[' || key.len == 0 ||
+        section.len + key.len > sizeof name - 2)
+        return false;
+    (void)snprintf(name, sizeof name, DF_STR_FMT "." DF_STR_FMT,
+                   DF_STR_ARG(df_str_n(section.ptr + 1, section.len - 2)), DF_STR_ARG(key));
+    (void)snprintf(text, sizeof text, DF_STR_FMT " " DF_STR_FMT ":", DF_STR_ARG(section),
+                   DF_STR_ARG(key));
+    if (memmem(told.ptr, told.len, text, strlen(text)))
+        return true;
+    (void)snprintf(text, sizeof text, "--set %s:", name);
+    if (memmem(told.ptr, told.len, text, strlen(text)))
+        return true;
+    (void)snprintf(text, sizeof text, "%s%s:", DF_CFG_ENV_PREFIX, name);
+    for (char *c = text; *c && *c != ':'; c++)
+        *c = df_config_env_char(*c);
+    return memmem(told.ptr, told.len, text, strlen(text));
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */
@@ -657,7 +780,7 @@ enum df_code df_config_load(const struct df_config_table *t, const struct df_con
         df_buf_addf(complaints, "and %zu more\n", l.complaint_count - COMPLAINTS_MAX);
     df_buf_release(&l.why);
     free(l.places);
-    if (l.complaint_count > 0)
+    if (l.complaint_count > 0 && !src->keep)
         df_config_release(t, settings);
     return l.complaint_count > 0 ? DF_E_CONFIG : DF_OK;
 }

@@ -35,6 +35,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/lang.h"
 #include "base/secret.h"
 
 enum df_config_type {
@@ -171,14 +172,19 @@ struct df_config_sources {
     const char *const *sets; /* "section.key=value" */
     size_t set_count;
     struct df_buf *warnings; /* unwise settings that are accepted, one a line; NULL: not wanted */
+    enum df_lang lang;       /* of complaints */
+    bool keep; /* a failure releases nothing: keys whose values were refused keep their defaults */
 };
 
 /*
  * Fills *settings (zeroed by the caller). On failure *complaints holds every complaint, one a line,
- * and the values set so far are released.
+ * and the values set so far are released, unless src->keep.
  */
 enum df_code df_config_load(const struct df_config_table *t, const struct df_config_sources *src,
                             void *settings, struct df_buf *complaints) DF_MUST_CHECK;
+/* Whether a complaint "[section] key: …" is about a key of which a line of `told` complains
+ * already: its value was refused there, and here its default is judged. */
+bool df_config_is_told(struct df_str complaint, struct df_str told);
 void df_config_release(const struct df_config_table *t, void *settings);
 
 /* Unset numbers of a room's struct are copied from another one. */
@@ -190,6 +196,14 @@ void df_config_print(const struct df_config_table *t, const void *settings, stru
 /* The same as a JSON object of sections, each an object of keys; values are texts, null: unset. */
 void df_config_print_json(const struct df_config_table *t, const void *settings,
                           struct df_buf *out);
+
+/*
+ * What a key is: its help, values, default, variable and option. name is section.key (in a group
+ * also prefix.key or prefix.NAME.key), a key alone, or a section for all of its keys. False: there
+ * is none, and *ret_near is the nearest name as section.key, in the arena, or NULL.
+ */
+bool df_config_print_key(const struct df_config_table *t, struct df_str name, enum df_lang lang,
+                         struct df_arena *a, struct df_buf *out, const char **ret_near);
 
 /* The reference as Markdown: a table for each section and group. */
 void df_config_print_docs(const struct df_config_table *t, struct df_buf *out);

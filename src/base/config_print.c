@@ -1,6 +1,7 @@
 /* The effective configuration, and the reference. */
 #include "base/config_private.h"
 #include "base/escape.h"
+#include "base/suggest.h"
 
 typedef void head_fn(const char *section, struct df_buf *out);
 typedef void row_fn(const struct df_config_key *k, const void *settings, struct df_buf *out);
@@ -178,4 +179,98 @@ void df_config_print_docs(const struct df_config_table *t, struct df_buf *out)
         for (const struct df_config_key *k = g->group->keys; k->key; k++)
             docs_row(k, NULL, out);
     }
+}
+
+/* --- one key --- */
+
+struct explain {
+    struct df_str section; /* absent: any */
+    struct df_str key;     /* absent: all of the section */
+    enum df_lang lang;
+    struct df_arena *arena;
+    struct df_buf *out;
+    size_t found;
+    struct df_suggest near; /* section.key */
+};
+
+static void add_row(struct explain *e, const char *head, struct df_str text)
+{
+    struct df_str name = df_lang_text(e->lang, df_str_c(head), e->arena);
+    /* Columns count characters: a name may have an accent. */
+    size_t pad = df_utf8_count(name) < 10 ? 10 - df_utf8_count(name) : 1;
+
+    df_buf_addf(e->out, "  " DF_STR_FMT "%*s" DF_STR_FMT "\n", DF_STR_ARG(name), (int)pad, "",
+                DF_STR_ARG(text));
+}
+
+static void explain_key(struct explain *e, const char *section, bool is_group,
+                        const struct df_config_key *k)
+{
+    struct df_buf text;
+    const char *name = is_group ? ".NAME" : "";
+
+    df_buf_addf(e->out, "%s%s%s.%s\n  " DF_STR_FMT "\n\n", e->found > 0 ? "\n" : "", section, name,
+                k->key, DF_STR_ARG(df_lang_text(e->lang, df_str_c(k->help), e->arena)));
+    df_buf_init(&text, 1 << 16);
+    df_config_value_describe(k, &text);
+    for (size_t i = 0; i < text.len; i++) /* it is Markdown */
+        if (text.ptr[i] == '`')
+            text.ptr[i] = '"';
+    add_row(e, "value", df_lang_text(e->lang, df_buf_str(&text), e->arena));
+    if (k->def)
+        add_row(e, "default", *k->def ? df_str_c(k->def) : DF_STR("\"\""));
+    df_buf_reset(&text);
+    df_buf_addf(&text, DF_CFG_ENV_PREFIX "%s%s_%s", section, is_group ? "_NAME" : "", k->key);
+    for (size_t i = 0; i < text.len; i++)
+        text.ptr[i] = df_config_env_char(text.ptr[i]);
+    add_row(e, "variable", df_buf_str(&text));
+    df_buf_reset(&text);
+    df_buf_addf(&text, "--set %s%s.%s=…", section, name, k->key);
+    add_row(e, "option", df_buf_str(&text));
+    df_buf_release(&text);
+    e->found++;
+}
+
+static void explain_section(struct explain *e, const char *section, bool is_group,
+                            const struct df_config_key *k)
+{
+    bool here = !e->section.ptr || df_str_ieq(e->section, df_str_c(section));
+
+    for (; k->key; k++) {
+        if (here && (!e->key.ptr || df_str_ieq(e->key, df_str_c(k->key))))
+            explain_key(e, section, is_group, k);
+        struct df_str full = df_arena_printf(e->arena, "%s.%s", section, k->key);
+        df_suggest_try(&e->near, df_arena_cstr(e->arena, full));
+    }
+}
+
+static void explain_all(struct explain *e, const struct df_config_table *t)
+{
+    for (const struct df_config_section *s = t->sections; s->name; s++)
+        explain_section(e, s->name, false, s->keys);
+    for (const struct df_config_group_at *g = t->groups; g && g->group; g++)
+        explain_section(e, g->group->prefix, true, g->group->keys);
+}
+
+bool df_config_print_key(const struct df_config_table *t, struct df_str name, enum df_lang lang,
+                         struct df_arena *a, struct df_buf *out, const char **ret_near)
+{
+    struct explain e = {.lang = lang, .arena = a, .out = out, .near = {.typed = name}};
+    const char *dot = name.len > 0 ? memrchr(name.ptr, '.', name.len) : NULL;
+
+    if (dot) { /* section.key, prefix.NAME.key */
+        (void)df_str_cut(name, '.', &e.section);
+        e.key = df_str_n(dot + 1, (size_t)(name.ptr + name.len - dot - 1));
+        explain_all(&e, t);
+    } else { /* a section, else a key of any */
+        e.section = name;
+        explain_all(&e, t);
+        if (e.found == 0) {
+            e.section = DF_STR_NULL;
+            e.key = name;
+            explain_all(&e, t);
+        }
+    }
+    *ret_near = e.near.best;
+    return e.found > 0;
 }

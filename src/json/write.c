@@ -121,6 +121,22 @@ void df_json_kv_text(struct df_json_out *j, const char *name, struct df_str s)
     df_json_text(j, s);
 }
 
+void df_json_kv_told(struct df_json_out *j, const char *name, struct df_str s)
+{
+    struct df_arena a = {0};
+
+    df_json_kv_text(j, name, df_lang_text(j->lang, s, &a));
+    df_arena_release(&a);
+}
+
+void df_json_key_told(struct df_json_out *j, struct df_str name)
+{
+    struct df_arena a = {0};
+
+    df_json_key_str(j, df_lang_text(j->lang, name, &a));
+    df_arena_release(&a);
+}
+
 void df_json_kv_int(struct df_json_out *j, const char *name, int64_t v)
 {
     df_json_key(j, name);

@@ -13,10 +13,12 @@
 #define DF_JSON_WRITE_H
 
 #include "base/buf.h"
+#include "base/lang.h"
 
 struct df_json_out {
     struct df_buf *buf;
     bool comma;
+    enum df_lang lang; /* of what is told to people; English unless the caller sets it */
 };
 
 void df_json_out_init(struct df_json_out *j, struct df_buf *buf);
@@ -33,6 +35,10 @@ void df_json_null(struct df_json_out *j);
 void df_json_raw(struct df_json_out *j, struct df_str json); /* already JSON */
 
 void df_json_kv_text(struct df_json_out *j, const char *name, struct df_str s);
+/* A text that was written for people in English (base/lang.h): in the writer's language. */
+void df_json_kv_told(struct df_json_out *j, const char *name, struct df_str s);
+/* The same as a name. */
+void df_json_key_told(struct df_json_out *j, struct df_str name);
 void df_json_kv_int(struct df_json_out *j, const char *name, int64_t v);
 void df_json_kv_int_if(struct df_json_out *j, const char *name, bool known,
                        int64_t v); /* else null */

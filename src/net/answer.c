@@ -180,37 +180,47 @@ void df_req_drop(struct df_req *req)
         req->answer.drop = true;
 }
 
+void df_req_add_language(struct df_req *req, enum df_lang lang)
+{
+    (void)df_req_add_header(req, "Content-Language", df_str_c(df_lang_tag(lang)));
+    (void)df_req_add_header(req, "Vary", DF_STR("Accept-Language"));
+}
+
 /* --- problem documents ------------------------------------------------------------------------ */
 
-static void write_problem(struct df_buf *b, const struct df_req *req, enum df_code code,
-                          const char *name, const struct df_err *err, const char *detail)
+static void write_problem(struct df_buf *b, const struct df_req *req, enum df_lang lang,
+                          enum df_code code, const char *name, const struct df_err *err,
+                          const char *detail)
 {
     struct df_json_out j;
 
     df_json_out_init(&j, b);
+    j.lang = lang;
     df_json_open(&j, '{');
     df_json_kv_text(&j, "type", DF_STR("about:blank"));
-    df_json_kv_text(&j, "title", df_str_c(df_code_title(code)));
+    df_json_kv_told(&j, "title", df_str_c(df_code_title(code)));
     df_json_kv_int(&j, "status", (int64_t)df_code_http(code));
     if (detail[0])
-        df_json_kv_text(&j, "detail", df_str_c(detail));
+        df_json_kv_told(&j, "detail", df_str_c(detail));
     df_json_kv_text(&j, "code", df_str_c(name));
     df_json_kv_text(&j, "correlationId", df_req_correlation_id(req));
     if (err->offset >= 0)
         df_json_kv_int(&j, "offset", err->offset);
 }
 
-static void write_fields(struct df_buf *b, const struct df_field_error *fields, size_t count)
+static void write_fields(struct df_buf *b, enum df_lang lang, const struct df_field_error *fields,
+                         size_t count)
 {
     struct df_json_out j;
 
     df_buf_addz(b, ",\"errors\":");
     df_json_out_init(&j, b);
+    j.lang = lang;
     df_json_open(&j, '[');
     for (size_t i = 0; i < count; i++) {
         df_json_open(&j, '{');
         df_json_kv_text(&j, "field", fields[i].field);
-        df_json_kv_text(&j, "message", fields[i].message);
+        df_json_kv_told(&j, "message", fields[i].message);
         df_json_close(&j, '}');
     }
     df_json_close(&j, ']');
@@ -254,11 +264,12 @@ static void answer_problem(struct df_req *req, const struct df_err *err, const c
     if (df_code_http(code) < 400)
         code = DF_E_INTERNAL;
     const char *detail = detail_for_peer(req, code, err);
+    enum df_lang lang = df_req_language(req);
     df_buf_init(&b, PROBLEM_MAX_BYTES);
-    write_problem(&b, req, code, name ? name : df_code_name(code), err, detail);
+    write_problem(&b, req, lang, code, name ? name : df_code_name(code), err, detail);
     size_t mark = b.len;
     if (count > 0)
-        write_fields(&b, fields, count);
+        write_fields(&b, lang, fields, count);
     df_buf_addc(&b, '}');
     if (df_buf_failed(&b)) {
         /* Too many fields: the problem is sent without them. */
@@ -267,6 +278,7 @@ static void answer_problem(struct df_req *req, const struct df_err *err, const c
         df_buf_addc(&b, '}');
     }
     add_retry_after(req, code);
+    df_req_add_language(req, lang);
     set_answer(req, df_code_http(code), "application/problem+json", &b);
 }
 

@@ -24,6 +24,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/lang.h"
 #include "base/log.h"
 #include "base/secret.h"
 #include "base/trace.h"
@@ -204,6 +205,11 @@ struct df_account *df_req_account(struct df_req *req);
 
 /* --- the answer; the first one set wins --- */
 
+/* The language that the caller reads, by Accept-Language (language.h). */
+enum df_lang df_req_language(const struct df_req *req);
+/* Content-Language and Vary, for an answer whose texts follow it. Problems have them. */
+void df_req_add_language(struct df_req *req, enum df_lang lang);
+
 /* Extra header; name and value are copied. Values with control characters are refused (false). */
 bool df_req_add_header(struct df_req *req, const char *name, struct df_str value);
 /* Takes the buffer's content. A buffer that exceeded its maximum is answered 500 instead; one that
@@ -225,6 +231,7 @@ struct df_field_error {
 };
 
 /* problem+json from the error table's row; Retry-After is set for 429 and 503 unless already there.
+ * Title, detail and messages are translated for whom reads Portuguese.
  * The detail of a 500 is logged as RequestFailed and not sent to the peer. */
 void df_req_problem(struct df_req *req, const struct df_err *err);
 /* The same with another code (PascalCase), given by the configuration. */

@@ -1,5 +1,7 @@
 #include "net/http_int.h"
 
+#include "net/language.h"
+
 #include <errno.h>
 #include <sys/socket.h>
 
@@ -75,6 +77,20 @@ void df_req_each_header(const struct df_req *req,
 {
     struct visit v = {.each = each, .arg = arg};
     (void)MHD_get_connection_values_n(req->conn->mhd, MHD_HEADER_KIND, visit_header, &v);
+}
+
+static void note_languages(void *arg, struct df_str name, struct df_str value)
+{
+    if (df_str_ieq(name, DF_STR("Accept-Language")))
+        df_language_read(arg, value);
+}
+
+enum df_lang df_req_language(const struct df_req *req)
+{
+    struct df_language_ask ask = {0};
+
+    df_req_each_header(req, note_languages, &ask);
+    return df_language_choose(&ask);
 }
 
 struct df_str df_req_body(const struct df_req *req)

@@ -1,13 +1,16 @@
 /*
  * Small texts that come from anybody or out of a file: times, UUIDs, base64, Retry-After,
- * maintenance windows, time zones. The first byte chooses. What passes says the same when it is
- * written and read again, and whoever asks it gets an answer that can be.
+ * maintenance windows, time zones, Accept-Language, texts to be translated. The first byte chooses.
+ * What passes says the same when it is written and read again, and whoever asks it gets an answer
+ * that can be.
  */
 #include "access/maintenance.h"
 #include "base/base64.h"
+#include "base/lang.h"
 #include "base/uuid.h"
 #include "base/zone.h"
 #include "net/call.h"
+#include "net/language.h"
 
 #include <stdlib.h>
 
@@ -121,19 +124,51 @@ static void check_zone(struct df_str s)
     df_zone_free(zone);
 }
 
+/* Whoever asks for Portuguese before everything else gets it, whatever follows. */
+static void check_language(struct df_str s)
+{
+    struct df_language_ask ask = {0};
+
+    df_language_read(&ask, DF_STR("pt-BR, en;q=0"));
+    df_language_read(&ask, s);
+    CHECK(ask.ranges <= DF_LANGUAGE_RANGES_MAX);
+    enum df_lang first = df_language_choose(&ask);
+    CHECK(first == DF_LANG_PT || ask.want[DF_LANG_EN].quality > 0);
+    ask = (struct df_language_ask){0};
+    df_language_read(&ask, s);
+    (void)df_language_choose(&ask);
+}
+
+/* A text that no entry has stays as it is; one that an entry has is valid if it was. */
+static void check_translation(struct df_str s)
+{
+    struct df_arena a = {0};
+    struct df_str text = df_lang_text(DF_LANG_PT, s, &a);
+
+    CHECK(text.len <= s.len || text.len <= 2 * DF_LANG_TEXT_MAX);
+    if (df_utf8_valid_prefix(s) == s.len)
+        CHECK(df_utf8_valid_prefix(text) == text.len);
+    df_arena_release(&a);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const checks[])(struct df_str) = {
         check_time, check_uuid, check_base64, check_retry_after, check_maintenance, check_zone};
+    static void (*const more[])(struct df_str) = {check_language, check_translation};
     if (size == 0)
         return 0;
     /* Exactly as long as it is, so that reading past its end is seen. */
     char *copy = malloc(size);
     CHECK(copy);
     memcpy(copy, data + 1, size - 1);
-    checks[data[0] % (sizeof checks / sizeof checks[0])](df_str_n(copy, size - 1));
+    /* Seeds that are older than `more` keep their meaning. */
+    if (data[0] >= 0xFE)
+        more[data[0] - 0xFE](df_str_n(copy, size - 1));
+    else
+        checks[data[0] % (sizeof checks / sizeof checks[0])](df_str_n(copy, size - 1));
     free(copy);
     return 0;
 }

@@ -2,6 +2,7 @@
 
 #include "imports/api/batches.sql.h"
 #include "imports/batch.h"
+#include "json/doc.h"
 #include "json/scan.h"
 
 #include <assert.h>
@@ -32,6 +33,34 @@ void df_json_stored(struct df_json_out *out, struct df_str json)
         df_json_raw(out, json);
     else
         df_json_null(out);
+}
+
+/* {"PhoneNumber: there is none": 12, …}: the names are told to people. */
+static void write_summary(struct df_json_out *out, struct df_str json)
+{
+    struct df_arena a = {0};
+    const struct df_json *doc = NULL;
+    struct df_err err = DF_ERR_INIT;
+    struct df_json_each each;
+    int64_t count;
+
+    if (out->lang == DF_LANG_EN || !json.ptr || df_json_parse(&a, json, &doc, &err) != DF_OK ||
+        doc->type != DF_JSON_OBJECT) {
+        df_json_stored(out, json);
+        df_arena_release(&a);
+        return;
+    }
+    df_json_open(out, '{');
+    each = df_json_each(doc);
+    for (const struct df_json *m; (m = df_json_next(&each));) {
+        df_json_key_told(out, m->key);
+        if (df_json_to_i64(m, &count))
+            df_json_int(out, count);
+        else
+            df_json_null(out);
+    }
+    df_json_close(out, '}');
+    df_arena_release(&a);
 }
 
 /* --- what a batch waits for --- */
@@ -93,7 +122,7 @@ static void write_members(struct df_result *r, struct df_json_out *out)
     df_json_kv_int_if(out, "totalRecords", !df_col_null(r, batch_TotalRecords),
                       df_col_int(r, batch_TotalRecords));
     df_json_kv_int(out, "processedRecords", processed);
-    df_json_kv_text(out, "lastError", df_col_text(r, batch_LastError));
+    df_json_kv_told(out, "lastError", df_col_text(r, batch_LastError));
     df_json_kv_bool(out, "webhookNotified", df_col_bool(r, batch_WebhookNotified));
     df_json_kv_text(out, "fileType", df_str_c(file_type_name(df_col_int(r, batch_FileType))));
     df_json_kv_int(out, "fileSizeBytes", df_col_int(r, batch_FileSizeBytes));
@@ -108,7 +137,7 @@ static void write_members(struct df_result *r, struct df_json_out *out)
     df_json_kv_int(out, "skippedCount", skipped);
     df_json_kv_int(out, "importedCount", processed - errors - skipped);
     df_json_key(out, "errorSummary");
-    df_json_stored(out, df_col_text(r, batch_ErrorSummary));
+    write_summary(out, df_col_text(r, batch_ErrorSummary));
     df_json_kv_int(out, "attempt", df_col_int(r, batch_Attempt));
     df_json_kv_text(out, "correlationId", df_col_text(r, batch_CorrelationId));
     df_json_kv_time(out, "gaveWayAt", df_col_time(r, batch_GaveWayAt));

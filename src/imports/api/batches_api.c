@@ -108,6 +108,7 @@ static const struct df_handler list = {
     .list = "imports",
     .list_by_uuid = true,
     .max_answer = ANSWER_MAX,
+    .tells = true,
     .prepare = read_batch_filter,
     .run = run_list_batches,
 };
@@ -133,6 +134,7 @@ static bool read_batch_id(struct df_work *w, struct df_input *in)
 static const struct df_handler get = {
     .size = sizeof(struct call),
     .max_answer = ANSWER_MAX,
+    .tells = true,
     .prepare = read_batch_id,
     .run = run_get_batch,
 };
@@ -200,7 +202,7 @@ static void write_item(void *arg, struct df_result *r)
     df_json_open(out, '{');
     df_json_kv_int(out, "sequence", df_col_int(r, item_Sequence));
     df_json_kv_text(out, "status", df_str_c(df_item_status_name(df_col_int(r, item_Status))));
-    df_json_kv_text(out, "errorMessage", df_col_text(r, item_ErrorMessage));
+    df_json_kv_told(out, "errorMessage", df_col_text(r, item_ErrorMessage));
     df_json_key(out, "payload");
     df_json_stored(out, item_payload(c, r, &opened));
     df_json_kv_int_if(out, "chunkId", !df_col_null(r, item_ChunkId), df_col_int(r, item_ChunkId));
@@ -315,6 +317,7 @@ static const struct df_handler items = {
     .size = sizeof(struct call),
     .paged = true,
     .max_answer = ANSWER_MAX,
+    .tells = true,
     .prepare = read_item_filter,
     .run = run_list_items,
 };
@@ -412,6 +415,7 @@ static const struct df_handler search = {
     .list = "imports",
     .list_by_uuid = true,
     .max_answer = ANSWER_MAX,
+    .tells = true,
     .prepare = read_search,
     .run = run_search,
 };
@@ -497,6 +501,7 @@ static enum df_code run_operator_get(struct df_db *db, struct df_work *w, struct
 static const struct df_handler operator_get = {
     .size = sizeof(struct call),
     .max_answer = ANSWER_MAX,
+    .tells = true,
     .prepare = read_batch_id,
     .run = run_operator_get,
 };

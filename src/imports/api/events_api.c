@@ -28,13 +28,14 @@
 #define LOOK_MS   500
 #define GROUP     64 /* streams in one query; a batch may have 64 KiB of metadata */
 #define BATCH_MAX ((size_t)1 << 20)
-#define GROUP_MAX (GROUP * BATCH_MAX)
+#define GROUP_MAX (2 * GROUP * BATCH_MAX) /* in two languages */
 
 struct stream {
     struct df_sse *sse;
     struct df_uuid batch;
     struct df_uuid client; /* of an operator: all zero */
     bool is_operator;
+    enum df_lang lang;
     int64_t client_changed_ms;
     unsigned char said[crypto_generichash_BYTES]; /* hash of the last event */
 };
@@ -67,11 +68,14 @@ struct look {
     struct df_job job;
     struct df_uuid ids[GROUP];
     size_t count;
+    bool asked_in[2];    /* by enum df_lang */
     struct df_buf asked; /* the ids, for the query */
     struct df_buf text;  /* the batches, one after the other */
     struct {
-        size_t start;
-        size_t len;
+        struct {
+            size_t start;
+            size_t len;
+        } in[2]; /* in each language that a stream wants */
         struct df_uuid id;
         int64_t client_changed_ms;
         bool suspended; /* the client */
@@ -84,15 +88,19 @@ static void read_found(void *arg, struct df_result *r)
 {
     struct look *l = arg;
     struct df_json_out out;
-    size_t start = l->text.len;
 
     if (l->found_count == GROUP ||
         !df_uuid_parse(df_col_text(r, batch_Id), &l->found[l->found_count].id))
         return;
-    df_json_out_init(&out, &l->text);
-    df_batch_write(r, &out);
-    l->found[l->found_count].start = start;
-    l->found[l->found_count].len = l->text.len - start;
+    for (int lang = DF_LANG_EN; lang <= DF_LANG_PT; lang++) {
+        size_t start = l->text.len;
+        df_json_out_init(&out, &l->text);
+        out.lang = (enum df_lang)lang;
+        if (l->asked_in[lang])
+            df_batch_write(r, &out);
+        l->found[l->found_count].in[lang].start = start;
+        l->found[l->found_count].in[lang].len = l->text.len - start;
+    }
     l->found[l->found_count].client_changed_ms = df_col_time(r, batch_watch_ClientUpdatedAt);
     l->found[l->found_count].suspended = df_col_int(r, batch_watch_ClientStatus) != 0;
     l->found[l->found_count++].over = df_batch_is_over(df_col_int(r, batch_Status));
@@ -133,7 +141,8 @@ static bool tell_stream(struct df_import_events *e, struct stream *s, const stru
         if (!s->is_operator &&
             (l->found[i].suspended || l->found[i].client_changed_ms != s->client_changed_ms))
             return false; /* a reader that still may comes back */
-        struct df_str text = df_str_n(l->text.ptr + l->found[i].start, l->found[i].len);
+        struct df_str text =
+            df_str_n(l->text.ptr + l->found[i].in[s->lang].start, l->found[i].in[s->lang].len);
         if (l->found[i].over) {
             (void)df_sse_send(s->sse, "completed", text);
             return false;
@@ -177,8 +186,11 @@ static void look_at_all(struct df_import_events *e, struct look *l) DF_REQUIRES(
     for (size_t from = 0; from < seen; from += l->count) {
         struct df_err err = DF_ERR_INIT;
         l->count = seen - from < GROUP ? seen - from : GROUP;
-        for (size_t i = 0; i < l->count; i++)
+        l->asked_in[DF_LANG_EN] = l->asked_in[DF_LANG_PT] = false;
+        for (size_t i = 0; i < l->count; i++) {
             l->ids[i] = e->streams[from + i].batch;
+            l->asked_in[e->streams[from + i].lang] = true;
+        }
         df_unlock(&e->lock);
         write_ids(l);
         enum df_code code = df_store_read_wait(e->store, &l->job, &err);
@@ -298,6 +310,7 @@ static void settle_place(struct df_work *w)
                        .batch = c->id,
                        .client = c->client,
                        .is_operator = c->is_operator,
+                       .lang = w->json.lang,
                        .client_changed_ms = c->client_changed_ms};
     bool listed = false;
 
@@ -322,8 +335,9 @@ static void settle_place(struct df_work *w)
 static void begin_stream(struct df_work *w)
 {
     struct call *c = (struct call *)w;
-    struct df_sse *sse = df_req_sse(w->req);
 
+    df_req_add_language(w->req, w->json.lang);
+    struct df_sse *sse = df_req_sse(w->req);
     (void)df_sse_send(sse, "progress", df_buf_str(&w->out));
     if (c->over) {
         (void)df_sse_send(sse, "completed", df_buf_str(&w->out));
@@ -377,6 +391,7 @@ static bool read_stream_call(struct df_work *w, struct df_input *in)
 const struct df_handler df_import_events_handler = {
     .size = sizeof(struct call),
     .max_answer = BATCH_MAX,
+    .tells = true,
     .prepare = read_stream_call,
     .run = run_read_batch,
     .done = begin_stream,

@@ -59,7 +59,8 @@ struct pages {
     /* How far the next page goes. */
     int64_t until;
     int64_t chars;
-    size_t room; /* rows */
+    enum df_lang lang; /* of the errors */
+    size_t room;       /* rows */
     struct df_arena arena;
     struct df_report_row *rows;
     size_t count;
@@ -122,7 +123,9 @@ static void read_report_row(void *arg, struct df_result *r)
         return;
     p->rows[p->count++] = (struct df_report_row){
         .sequence = df_col_int(r, item_error_rows_Sequence),
-        .error = df_arena_str(&p->arena, df_col_text(r, item_error_rows_ErrorMessage)),
+        .error = df_lang_text(p->lang,
+                              df_arena_str(&p->arena, df_col_text(r, item_error_rows_ErrorMessage)),
+                              &p->arena),
         .record = record_of(p, r),
     };
 }
@@ -216,6 +219,7 @@ static void answer_report(struct ask *a, enum df_code code, int fd, uint64_t siz
 {
     if (code == DF_OK) {
         add_disposition(a);
+        df_req_add_language(a->w.req, df_req_language(a->w.req));
         df_req_answer_file(a->w.req, 200, df_report_content_type(a->format), fd, size);
     } else {
         df_req_problem(a->w.req, err);
@@ -238,6 +242,7 @@ static void make_report(void *arg, void *item)
     p->reports = a->reports;
     p->id = a->id;
     p->expired = a->expired;
+    p->lang = df_req_language(a->w.req);
     p->after = -1;
     enum df_code code = df_report_make(a->format, &source, a->reports->temp_dir, &fd, &size, &err);
     df_arena_release(&p->arena);
