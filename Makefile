@@ -44,6 +44,8 @@ LDLIBS   += $(PKG_LIBS) -lm
 ifeq ($(BUILD),release)
 # C needs no tables to unwind the stack: 180 KB. Debuggers find theirs in .debug_frame, which strip takes away.
 CFLAGS   += -O2 -fno-asynchronous-unwind-tables
+# No path of this machine in the program: the same sources give the same bytes in whatever directory.
+CFLAGS   += -ffile-prefix-map=$(CURDIR)=.
 CPPFLAGS += -D_FORTIFY_SOURCE=3
 # Every pointer in a table (queries, settings, routes) needs a relocation: packed, they take 2 KB instead of 140.
 LDFLAGS  += -Wl,-z,pack-relative-relocs
@@ -101,7 +103,7 @@ UNIT_BIN := $(UNIT_SRC:%.c=$(B)/%)
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_BIN := $(FUZZ_SRC:%.c=$(B)/%)
 
-.PHONY: all run check soak cluster docs lint bench fuzz fuzz-merge coverage install clean help deps format unit tests-bin fuzz-bin \
+.PHONY: all run check soak cluster docs lint bench fuzz fuzz-merge coverage install clean help deps format unit deb image dist tests-bin fuzz-bin \
         compile-commands FORCE
 
 all: $(BIN)
@@ -252,6 +254,20 @@ install: all ## copy the binary, its man page, unit and completions to $(DESTDIR
 	$(BIN) completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/dataflow
 	$(BIN) completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_dataflow
 	$(BIN) completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/dataflow.fish
+
+deb: all ## the Debian packages: build/dist/dataflow_VERSION_ARCH.deb and one with its debug symbols
+	@tools/install-deps build package
+	@tools/make-deb $(VERSION)
+
+image: deb ## a container image (OCI) of the same program: build/dist/dataflow-VERSION-ARCH.oci.tar
+	@$(PYTHON) tools/make_image.py $(VERSION)
+
+dist: ## the sources of the last commit: build/dist/dataflow-VERSION.tar.xz
+	@mkdir -p build/dist
+	@git diff --quiet HEAD || echo 'make dist: what is not committed is not in it' >&2
+	@git archive --format=tar --prefix=dataflow-$(VERSION)/ -o build/dist/dataflow-$(VERSION).tar HEAD
+	@xz -6 --threads=1 --force build/dist/dataflow-$(VERSION).tar
+	@ls -l build/dist/dataflow-$(VERSION).tar.xz
 
 docs: all ## write what is made from tables: docs/configuration.md, docs/metrics.md, docs/dataflow.1, the rights on tables
 	@{ printf '# Configuration\n\n'; \

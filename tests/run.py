@@ -386,6 +386,11 @@ def cluster(kind, *args, timeout):
                                      lambda done: parse_tap(done.output), timeout, DATAFLOW_BIN=f"build/{kind}/dataflow")]
 
 
+def packages(_options):
+    """Builds everything a second time, elsewhere, and compares."""
+    return [pytest("packages", "release", timeout=1800)]
+
+
 def hostile(kind):
     return lambda _options: [pytest("hostile", kind, f"--shard={name}", timeout=2400) for name in ("postgres", "sqlite")]
 
@@ -457,6 +462,7 @@ SUITES = [
     ("crash-asan", ("build-asan",), TESTS, crash("asan", 8, REACHABLE)),
     ("unit-asan", ("build-asan",), TESTS, unit("asan")),
     ("unit-tsan", ("build-tsan",), TESTS, unit("tsan", UNTHREADED)),
+    ("packages", ("build",), WORK, packages),
     ("build-fuzz", (), WORK, build("fuzz", "fuzz-bin", how=POLITELY)),
     ("lint", ("build",), WORK, lint),
     ("fuzz", ("build-fuzz",), WORK, fuzz),
