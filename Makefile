@@ -84,7 +84,7 @@ MAIN     := src/app/main.c
 SQL      := $(sort $(wildcard src/*/*.sql src/*/*/*.sql))
 SQLT     := $(sort $(wildcard src/*/*.sqlt))
 SCRIPTS  := $(sort $(wildcard scripts/sqlite/*.sql scripts/postgres/*.sql scripts/sqlserver/*.sql))
-CONSOLE  := $(sort $(wildcard console/*))
+CONSOLE  := $(filter-out %.md,$(sort $(wildcard console/*.* console/*/*.*)))
 
 GEN_SQL  := $(SQL:src/%.sql=$(B)/gen/%.sql.c)
 GEN_ROWS := $(SQLT:src/%.sqlt=$(B)/gen/%.sqlt.h)

@@ -107,6 +107,9 @@ static bool use_sandbox_for_payments(struct df_settings *s, const char *sandbox_
     if (asprintf(&url, "http://%s/payments", sandbox_listen) < 0)
         abort();
     df_settings_add_integration(s, "payment", url);
+    /* The console's first steps break and mend the sandbox by it. */
+    url[strlen(url) - strlen("/payments")] = '\0';
+    df_settings_add_integration(s, "sandbox", url);
     free(url);
     s->webhooks.allow_private = true;
     return true;

@@ -365,6 +365,6 @@ const struct df_route df_system_routes[] = {
     ROUTE("/readyz", DF_ACCESS_OPEN, readiness),
     ROUTE("/openapi.json", DF_ACCESS_OPEN, openapi),
     ROUTE("/", DF_ACCESS_OPEN, index_page),
-    ROUTE("/console/{file}", DF_ACCESS_OPEN, console),
+    ROUTE("/console/{file...}", DF_ACCESS_OPEN, console),
     {.method = NULL},
 };

@@ -36,7 +36,7 @@ static const struct {
     {"GET /metrics", .status = "200"},
     {"GET /openapi.json", .status = "200"},
     {"GET /", .status = "200"},
-    {"GET /console/{file}", .status = "404"},
+    {"GET /console/{file...}", .status = "404"},
     {"GET /whoami", .status = "200"},
     {"GET /admin/circuit-breakers", .status = "200"},
     {"POST /admin/circuit-breakers/{name}/reset", .status = "404"},

@@ -1,0 +1,82 @@
+// Alerts: what fires and what did, with the way to what it is about; acknowledged, silenced.
+import '../texts/admin.js';
+import { call, get, isMissing, path, post, remove } from '../kit/api.js';
+import { badge, card, folded, h, linkButton, note, patch, raw } from '../kit/dom.js';
+import { ask } from '../kit/dialog.js';
+import { filled } from '../kit/form.js';
+import { may } from '../kit/session.js';
+import { list, table } from '../kit/table.js';
+import { named, t } from '../kit/text.js';
+import { instant, time } from '../kit/time.js';
+import { act, notice } from '../kit/toast.js';
+
+const RULES = ['BatchStuck', 'WebhookFailing', 'ErrorRate', 'DeliveryStuck', 'DeliveryGivenUp'];
+const HOURS = ['1', '8', '24', '168', '720'];
+
+const silenceFields = (alert) => [
+  { name: 'rule', type: 'select', label: t('al.rule'), value: alert?.rule ?? '', options: [['', t('al.any')], ...[...new Set([...RULES, ...(alert ? [alert.rule] : [])])].map((name) => [name, name])] },
+  { name: 'clientId', label: t('al.client'), value: alert?.details?.clientId ?? '', optional: true }, { name: 'target', label: t('al.target'), value: alert?.details?.target ?? '', optional: true },
+  { name: 'hours', type: 'select', label: t('al.for'), value: '8', options: HOURS.map((n) => [n, t(`al.for.${n}`)]) }, { name: 'reason', label: t('al.reason'), required: true, maxLength: 500 },
+];
+
+const silence = (alert, then) => ask({
+  id: 'silence', title: t('al.silence'), text: t('al.silenceText'), submit: t('al.silence'), fields: silenceFields(alert),
+  action: async ({ hours, ...values }) => {
+    await post('admin/alert-silences', { ...filled(values), until: new Date(Date.now() + hours * 3600000).toISOString() });
+    notice(t('al.silenced'));
+    await then();
+  },
+});
+
+const acknowledge = (alert, then) => ask({
+  id: 'acknowledge', title: t('al.ack'), text: [raw(alert.summary, 'p'), t('al.ackText')], submit: t('al.ack'), fields: [{ name: 'note', label: t('al.note'), optional: true, maxLength: 500 }],
+  action: async (values) => { await post(path('admin', 'alerts', alert.id, 'acknowledge'), filled(values)); await then(); },
+});
+
+const details = (alert) => Object.entries(alert.details ?? {}).filter(([, value]) => value !== null).map(([name, value]) => `${name}: ${value}`).join('\n');
+
+function actions(alert, then) {
+  const operate = may('operate');
+  const label = (words) => ({ 'aria-label': `${words}: ${alert.rule} ${alert.subject}` });
+  return h('div', { className: 'row-actions' }, alert.link ? linkButton(t('al.see'), alert.link, label(t('al.see'))) : null,
+    operate && alert.status === 'firing' ? [alert.acknowledgedAt ? act(t('al.unack'), async () => { await remove(path('admin', 'alerts', alert.id, 'acknowledge')); await then(); }, label(t('al.unack'))) : act(t('al.ack'), () => acknowledge(alert, then), label(t('al.ack'))),
+      act(t('al.silence'), () => silence(alert, then), label(t('al.silence')))] : null);
+}
+
+function silencesCard(items, then) {
+  if (!items.length) return null;
+  return card(t('al.silences'), table({
+    label: t('al.silences'), rows: items, key: (s) => s.id, id: 'silences', rowProps: (s) => ({ data: { silence: s.id } }), columns: [
+      { label: t('al.what'), main: true, cell: (s) => raw([s.rule, s.clientId, s.target].filter(Boolean).join(' · '), 'span', { className: 'name' }) }, { label: t('al.reason'), cell: (s) => raw(s.reason) },
+      { label: t('al.until'), cell: (s) => instant(s.until) }, { label: t('al.by'), cell: (s) => raw(s.createdBy) },
+      may('operate') && { label: t('actions'), hidden: true, cell: (s) => act(t('al.end'), async () => { await call('DELETE', path('admin', 'alert-silences', s.id)); await then(); }, { 'aria-label': `${t('al.end')}: ${s.reason}` }) },
+    ],
+  }));
+}
+
+export default {
+  render(ctx) {
+    const silences = h('div', {});
+    const nowhere = h('p', { className: 'banner', id: 'alerts-nowhere', hidden: true }, t('al.nowhere'));
+    let shown = null;
+    const quietOnes = async () => {
+      const answer = await get('admin/alert-silences', {}, { signal: ctx.signal }).catch((problem) => { if (isMissing(problem)) return { items: [] }; throw problem; });
+      patch(silences, silencesCard(answer.items, again));
+    };
+    const again = async () => { await Promise.all([shown.reload(), quietOnes()]); };
+    ctx.heading({ title: t('nav.alerts'), text: t('al.text'), actions: may('operate') ? [act(t('al.silence'), () => silence(null, again), { id: 'alerts-silence' }), act(t('al.test'), async () => { await post('admin/alerts/test'); notice(t('al.tested')); await again(); }, { id: 'alerts-test' })] : [] });
+    ctx.root.append(nowhere);
+    shown = list(ctx, {
+      id: 'alerts', label: t('nav.alerts'), path: 'admin/alerts', key: (a) => a.id, order: t('al.fired'), empty: t('al.none'), every: 2000, rowProps: (a) => ({ data: { alert: a.id } }),
+      filters: [{ name: 'status', type: 'select', label: t('al.status'), options: [['', t('any')], ...['firing', 'resolved'].map((name) => [name, named('state', name)])] }],
+      then: (answer) => { nowhere.hidden = answer.sinks?.length !== 0; },
+      columns: [
+        { label: t('al.what'), main: true, wide: true, cell: (a) => [raw(a.summary, 'span', { className: 'name' }), a.acknowledgedAt ? note(t('al.acked', { who: a.acknowledgedBy }), ' ', time(a.acknowledgedAt), a.acknowledgedNote ?? a.note ? [': ', raw(a.acknowledgedNote ?? a.note)] : null) : null, folded(t('al.details'), details(a), `details ${a.id}`)] },
+        { label: t('al.rule'), cell: (a) => [raw(a.rule), h('br'), raw(a.subject, 'code', { className: 'note' })] }, { label: t('al.status'), cell: (a) => badge(a.status) }, { label: t('al.severity'), cell: (a) => badge(a.severity) },
+        { label: t('al.fired'), cell: (a) => time(a.firedAt) }, { label: t('al.resolved'), cell: (a) => time(a.resolvedAt) }, { label: t('actions'), hidden: true, cell: (a) => actions(a, again) },
+      ],
+    });
+    ctx.root.append(silences);
+    return Promise.all([shown.ready, quietOnes()]);
+  },
+};

@@ -1,0 +1,148 @@
+// Clients: all of them, and one with its scopes, its use, its policy with every limit explained, and its secret.
+import '../texts/admin.js';
+import { call, change, get, path, post, Problem, put } from '../kit/api.js';
+import { badge, button, card, code, facts, h, linkButton, note, patch, raw, tags } from '../kit/dom.js';
+import { ask, showSecret } from '../kit/dialog.js';
+import { filled, form } from '../kit/form.js';
+import { address, go } from '../kit/router.js';
+import { may, signedIn } from '../kit/session.js';
+import { list } from '../kit/table.js';
+import { t } from '../kit/text.js';
+import { instant, time } from '../kit/time.js';
+import { act, notice } from '../kit/toast.js';
+import { lookAtUsage, usageOf } from './usage.js';
+
+const SCOPES = ['interface', 'imports', 'callback', 'acks', 'events', 'integrations', 'interface-all'];
+// Groups of members; a number is its largest value, true a box, '' a text.
+const POLICY = {
+  size: { maxFileSizeMb: 1048576, maxRecords: 2147483647, maxBatchPerDay: 1000000, tempStorageQuotaMb: 1048576 },
+  when: { allowedStartHour: 23, allowedEndHour: 24, maintenanceWindow: '', largeThresholdMb: 1048576, businessStartHour: 23, businessEndHour: 24, requireSchedulingForLarge: true, businessHoursOnly: true },
+  speed: { requestsPerMinute: 1000000, concurrentUploads: 1000, maxConcurrentBatches: 256, batchSize: 10000 },
+};
+
+const urlOf = (id, ...parts) => path('admin', 'clients', id, ...parts);
+const scopesField = (value) => ({ name: 'scopes', type: 'checks', label: t('cl.scopes'), value, options: SCOPES.map((name) => [name, [raw(name, 'code'), ' ', t(`cl.scope.${name}`)]]) });
+
+// The console goes on as the client, with the secret that is at hand or was typed.
+async function become(id, secret) {
+  const given = { as: 'client', client: { id, secret } };
+  const me = await get('whoami', {}, { who: given });
+  signedIn(given, me);
+  go('#overview');
+}
+
+function showClientSecret(title, id, secret) {
+  const curl = `curl -H 'X-Client-Id: ${id}' -H 'X-Client-Secret: ${secret}' ${new URL('whoami', document.baseURI)}`;
+  return showSecret(title, [[t('cl.id'), id, 'secret-id'], [t('cl.secret'), secret, 'secret-value'], [t('cl.try'), curl, 'secret-curl']],
+    [button(t('cl.use'), async (event) => { event.currentTarget.closest('dialog').close(); await become(id, secret); }, { id: 'secret-use' })]);
+}
+
+const useDialog = (client) => ask({
+  id: 'use', title: t('cl.use'), text: t('cl.useText'), submit: t('cl.use'), fields: [{ name: 'secret', type: 'password', label: t('cl.secret'), hint: t('cl.useSecret', { id: client.clientId }), required: true }],
+  action: async ({ secret }) => become(client.clientId, secret.trim()).catch((problem) => {
+    if (problem.status !== 401) throw problem;
+    throw new Problem(401, { errors: [{ field: 'secret', message: t('cl.wrong') }] });
+  }),
+});
+
+async function create(then) {
+  const made = await ask({
+    id: 'create', title: t('cl.new'), submit: t('cl.create'),
+    fields: [{ name: 'name', label: t('cl.name'), required: true, maxLength: 200 }, { name: 'clientId', label: t('cl.id'), hint: t('cl.idHint'), optional: true }, scopesField(['interface', 'imports'])],
+    action: async (values) => ({ ...await post('admin/clients', { name: '', ...filled(values) }), name: values.name }),
+  });
+  if (!made) return;
+  await showClientSecret(t('cl.created', { name: made.name }), made.clientId, made.clientSecret);
+  await then();
+}
+
+async function rotate(client, then) {
+  const made = await ask({
+    id: 'rotate', title: t('cl.rotate'), text: t('cl.rotateText', { name: client.name }), submit: t('cl.rotate'),
+    fields: [{ name: 'grace', type: 'select', label: t('cl.grace'), options: ['0', '300', '3600', '86400'].map((s) => [s, t(`cl.grace.${s}`)]) }],
+    action: ({ grace }) => post(`${urlOf(client.clientId, 'rotate-secret')}?graceSeconds=${grace}`),
+  });
+  if (!made) return;
+  await showClientSecret(t('cl.rotated', { name: client.name }), client.clientId, made.clientSecret);
+  await then();
+}
+
+const setStatus = async (client, status, then) => {
+  await change(urlOf(client.clientId), { status });
+  await then();
+};
+
+function buttons(client, then, brief) {
+  const label = (words) => ({ 'aria-label': `${words}: ${client.name}` });
+  const one = (words, action, props = {}) => act(words, action, { ...label(words), ...props });
+  return [
+    one(t('cl.use'), () => useDialog(client), { id: brief ? null : 'client-use' }),
+    ...(may('admin') ? [
+      brief ? null : one(t('cl.edit'), () => ask({ id: 'scopes', title: t('cl.edit'), submit: t('cl.save'), fields: [scopesField(client.scopes)], action: async (values) => { await change(urlOf(client.clientId), values); notice(t('cl.saved')); await then(); } })),
+      brief ? null : one(t('cl.rotate'), () => rotate(client, then)),
+      client.status === 'Active' ? one(t('cl.suspend'), () => ask({ id: 'suspend', title: t('cl.suspend'), text: t('cl.suspendText', { name: client.name }), submit: t('cl.suspend'), danger: true, action: () => setStatus(client, 'Suspended', then) }))
+        : one(t('cl.activate'), () => setStatus(client, 'Active', then))] : []),
+  ];
+}
+
+function all(ctx) {
+  let shown = null;
+  const reload = () => shown.reload();
+  ctx.heading({ title: t('nav.clients'), text: t('cl.text'), actions: [may('admin') ? act(t('cl.new'), () => create(reload), { className: 'primary', id: 'client-new' }) : null] });
+  shown = list(ctx, {
+    id: 'clients', label: t('nav.clients'), path: 'admin/clients', key: (c) => c.clientId, empty: t('cl.none'), rowProps: (c) => ({ data: { client: c.clientId } }),
+    columns: [
+      { label: t('cl.client'), main: true, cell: (c) => [h('a', { className: 'name', href: address(['clients', c.clientId]) }, raw(c.name)), raw(c.clientId, 'code', { className: 'note' })] },
+      { label: t('cl.status'), cell: (c) => badge(c.status) }, { label: t('cl.scopes'), cell: (c) => tags(c.scopes) },
+      { label: t('cl.seen'), cell: (c) => (c.lastSeenAt ? time(c.lastSeenAt) : t('never')) }, { label: t('cl.createdAt'), cell: (c) => time(c.createdAt) },
+      { label: t('actions'), hidden: true, cell: (c) => h('div', { className: 'row-actions' }, buttons(c, reload, true)) },
+    ],
+  });
+  return shown.ready;
+}
+
+// --- the policy ---
+
+function policyField(policy, [name, kind]) {
+  const base = { name, label: t(`po.${name}`), value: policy[name] };
+  if (kind === true) return { ...base, type: 'check' };
+  return { ...base, hint: t(`po.${name}.hint`), ...(kind === '' ? { maxLength: 100 } : { type: 'number', min: 0, max: kind, step: 1 }) };
+}
+
+function policyCard(client, policy) {
+  const url = urlOf(client.clientId, 'policy');
+  const parts = Object.entries(POLICY).map(([group, members]) => [group, Object.entries(members).map((member) => policyField(policy, member))]);
+  const fields = parts.flatMap(([, list_]) => list_);
+  const node = form({
+    id: 'policy', label: t('cl.policy'), className: 'policy', words: may('admin') ? t('cl.save') : null, fields,
+    submit: async (values) => {
+      await put(url, Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value === '' ? null : value])));
+      notice(t('cl.saved'));
+    },
+  });
+  for (const [group, [first]] of parts) node.elements.namedItem(first.name).closest('form > div').before(h('h3', {}, t(`po.${group}`)));
+  const reset = () => ask({ id: 'reset', title: t('cl.reset'), text: t('cl.resetText', { name: client.name }), submit: t('cl.reset'), danger: true, action: async () => { await call('DELETE', url); notice(t('cl.saved')); } })
+    .then((done) => { if (done) go(location.hash); });
+  if (may('admin')) {
+    const send = node.querySelector('[type=submit]');
+    const actions = h('div', { className: 'actions' }, act(t('cl.reset'), reset, { id: 'policy-reset' }));
+    send.before(actions);
+    actions.append(send);
+  }
+  return card(t('cl.policy'), note(t('cl.policyText')), node);
+}
+
+async function one(ctx, id) {
+  const about = h('div', { className: 'stacked' });
+  ctx.root.append(about);
+  const draw = ([client, usage]) => {
+    ctx.heading({ title: raw(client.name), crumbs: [[t('nav.clients'), '#clients']], actions: buttons(client, () => ctx.again(), false) });
+    patch(about, card(null, h('p', {}, badge(client.status), ' ', tags(client.scopes)), facts([[t('cl.id'), code(client.clientId)], [t('cl.createdAt'), instant(client.createdAt)], [t('cl.seen'), client.lastSeenAt ? instant(client.lastSeenAt) : t('never')]]),
+      h('p', { className: 'row-actions start' }, linkButton(t('cl.imports'), address('imports', { clientId: id })), linkButton(t('cl.webhooks'), address(['webhooks', id])), linkButton(t('cl.audit'), address('audit', { clientId: id })))), usageOf(usage));
+  };
+  await ctx.watch(5000, () => Promise.all([get(urlOf(id), {}, { signal: ctx.signal }), lookAtUsage(id, ctx.signal)]), draw);
+  const [client, policy] = await Promise.all([get(urlOf(id)), get(urlOf(id, 'policy'))]);
+  if (!ctx.signal.aborted) ctx.root.append(policyCard(client, policy));
+}
+
+export default { render: (ctx) => (ctx.parts[0] ? one(ctx, ctx.parts[0]) : all(ctx)) };

@@ -1,0 +1,148 @@
+// What needs you, worst first, with the button that helps; below it the flow of documents as the server kept it, and how the server is.
+import '../texts/home.js';
+import { get, isMissing, path, post } from '../kit/api.js';
+import { badge, card, DASH, facts, h, linkButton, note, patch, raw, reason } from '../kit/dom.js';
+import { bars } from '../kit/chart.js';
+import { ask } from '../kit/dialog.js';
+import { clientId, isAdmin, isClient, may, session } from '../kit/session.js';
+import { signInCard } from '../kit/signin.js';
+import { has, named, number, t } from '../kit/text.js';
+import { clock, duration, local, stamp, time } from '../kit/time.js';
+import { act, notice, tell } from '../kit/toast.js';
+
+const HOUR = 3600000;
+const WINDOWS = { hour: [HOUR, 60], day: [24 * HOUR, 300], week: [7 * 24 * HOUR, 3600], quarter: [90 * 24 * HOUR, 86400] };
+const METRICS = ['accepted', 'delivered', 'failed', 'waiting'];
+const MARKS = 8; // named below the charts
+const BAD_MARKS = ['BreakerOpened', 'AlertFired', 'ReplicaStopped'];
+const WINDOW = 'overview.window';
+
+// --- what needs you ---
+
+// The calls behind the buttons. Those that change many rows, or much, ask first.
+const HELP = {
+  retry: (i) => (i.kind === 'Tickets' ? ['admin/tickets/reprocess', { status: 'Error' }] : [path('admin', 'outbox', i.channel, 'retry'), i.target ? { target: i.target } : { all: true }]),
+  dismiss: (i) => [path('admin', 'outbox', i.channel, 'dismiss'), i.target ? { target: i.target } : { all: true }],
+  reset: (i) => [path('admin', 'circuit-breakers', i.target ?? i.id, 'reset')],
+  resume: (i) => [path('admin', 'outbox', i.channel, 'resume'), i.target ? { target: i.target } : {}],
+  release: (i) => [path('admin', 'imports', i.id, 'release')],
+  acknowledge: (i) => [path('admin', 'alerts', i.id, 'acknowledge'), {}],
+};
+const ASKED = ['retry', 'dismiss', 'release'];
+
+function help(name, item, again) {
+  const words = t(`help.${name}`);
+  const run = async () => {
+    await post(...HELP[name](item));
+    notice(t('help.done', { what: words }));
+    await again();
+  };
+  return act(words, () => (ASKED.includes(name) ? ask({ id: 'help', title: words, text: [raw(item.title, 'p'), item.count ? t('help.count', { n: item.count }) : null], submit: words, danger: name === 'dismiss', action: run }) : run()),
+    { 'aria-label': `${words}: ${item.title}`, data: { help: name } });
+}
+
+const titleOf = (i) => (has(`need.${i.kind}`) ? t(`need.${i.kind}`, { n: i.count ?? 1, channel: i.channel ?? '' }) : i.title);
+
+function need(item, again) {
+  return h('li', { data: { key: [item.kind, item.channel, item.target, item.id, item.clientId].join(' '), kind: item.kind, state: item.severity === 'critical' ? 'bad' : 'warn' } },
+    h('div', { className: 'need' },
+      h('div', {}, h('h3', {}, titleOf(item), ' ', raw(item.kind === 'GivenUp' || item.kind === 'Tickets' ? '' : item.title ?? '')), item.target ? raw(item.target, 'p', { className: 'note' }) : null, reason(item.cause),
+        h('p', { className: 'note' }, item.clientId ? [t('need.client'), ' ', raw(item.clientId), ' · '] : null, t('wait.since'), ' ', time(item.since), item.next ? [' · ', t('need.next'), ' ', time(item.next)] : null)),
+      h('div', { className: 'row-actions' }, may('operate') ? item.actions.filter((name) => HELP[name]).map((name) => help(name, item, again)) : null,
+        item.link ? linkButton(t('need.look'), `#${item.link.replace(/^#/, '')}`, { 'aria-label': `${t('need.look')}: ${item.title}` }) : null)));
+}
+
+function needs(ctx) {
+  const body = h('div', { id: 'needs' }, note(t('doc.loading')));
+  const look = async () => {
+    try {
+      const { items } = await get('admin/attention', {}, { signal: ctx.signal });
+      patch(body, items.length ? h('ul', { className: 'needs' }, items.map((item) => need(item, look))) : h('p', { className: 'calm' }, t('need.nothing')));
+      body.dataset.items = items.length;
+    } catch (problem) {
+      if (!isMissing(problem)) throw problem;
+      patch(body, note(t('older.text')));
+    }
+  };
+  ctx.every(4000, look);
+  const node = card(t('need.title'), body);
+  node.id = 'overview-needs';
+  return { node, ready: look() };
+}
+
+// --- the flow ---
+
+function stepBox(step, from, to) {
+  const values = step.points.map((p) => p.count);
+  const label = t('flow.label', { step: t(`flow.${step.name}`), n: step.perMinute, waiting: step.waiting, failed: step.failed });
+  return h('li', { className: 'flow-step', data: { key: step.name, step: step.name } }, h('h3', {}, t(`flow.${step.name}`)), h('p', { className: 'big' }, number(step.perMinute), ' ', h('small', {}, t('flow.perMinute'))),
+    h('figure', {}, bars(values, { label }), h('figcaption', { className: 'note' }, h('span', {}, from), h('span', {}, to))),
+    h('p', { className: 'note' }, t('flow.waiting', { n: step.waiting }), ' · ', h('span', { className: step.failed ? 'some' : '' }, t('flow.failed', { n: step.failed }))));
+}
+
+function chart(data, metric) {
+  const values = data.points.map((p) => p[metric]);
+  const known = values.filter((v) => v !== null && v !== undefined);
+  const isGauge = metric === 'waiting';
+  const figure = isGauge ? known.at(-1) ?? null : known.reduce((a, b) => a + b, 0);
+  const from = Date.parse(data.from);
+  const span = Math.max(Date.parse(data.to) - from, 1);
+  const label = t(isGauge ? 'series.gauge' : 'series.sum', { words: t(`series.${metric}`), n: figure ?? 0, most: Math.max(0, ...known) });
+  return h('figure', { className: metric === 'failed' && figure > 0 ? 'some' : '', data: { metric, figure: figure ?? '' } }, h('figcaption', {}, h('span', {}, t(`series.${metric}`)), h('strong', {}, figure === null ? DASH : number(figure))),
+    bars(values, { label, marks: (data.annotations ?? []).map((mark) => ({ at: (Date.parse(mark.time) - from) / span, title: `${local(mark.time)} ${named('mark', mark.kind)}: ${mark.subject}`, bad: BAD_MARKS.includes(mark.kind) })) }));
+}
+
+const marks = (items) => (items?.length ? h('ul', { className: 'marks', 'aria-label': t('series.marks') }, items.slice(0, MARKS).map((mark) => h('li', { data: { mark: mark.kind } }, time(mark.time), ' ',
+  h('span', { className: BAD_MARKS.includes(mark.kind) ? 'some' : '' }, named('mark', mark.kind)), ' ', raw(mark.subject, 'span', { className: 'note' })))) : null);
+
+function flow(ctx) {
+  const picture = h('div', { id: 'flow' });
+  const body = h('div', { id: 'series' }, note(t('doc.loading')));
+  const choice = h('select', { id: 'window', 'aria-label': t('series.window'), onchange: () => { sessionStorage.setItem(WINDOW, choice.value); look().catch(tell); } }, Object.keys(WINDOWS).map((name) => h('option', { value: name }, t(`window.${name}`))));
+  choice.value = sessionStorage.getItem(WINDOW) || 'hour';
+  const look = async () => {
+    const [span, step] = WINDOWS[choice.value];
+    const from = new Date(Date.now() - span).toISOString();
+    const says = (iso) => (choice.value === 'hour' || choice.value === 'day' ? clock(iso) : local(iso).slice(5, 10));
+    const [kept, series] = await Promise.all([
+      isAdmin() && choice.value !== 'quarter' ? get('admin/flow', { window: choice.value }, { signal: ctx.signal }).catch((problem) => (isMissing(problem) ? null : Promise.reject(problem))) : null,
+      get(isAdmin() ? 'admin/series' : path('clients', clientId(), 'series'), { metric: METRICS.join(), from, step }, { signal: ctx.signal }),
+    ]);
+    patch(picture, kept ? h('ol', { className: 'flow' }, kept.steps.map((one) => stepBox(one, says(from), t('time.now')))) : null);
+    patch(body, h('div', { className: 'charts' }, METRICS.filter((metric) => isAdmin() || metric !== 'waiting').map((metric) => chart(series, metric))), marks(series.annotations));
+  };
+  ctx.every(10000, look);
+  return { node: h('section', { className: 'card', id: 'overview-flow' }, h('div', { className: 'heading' }, h('h2', {}, t('flow.title')), choice), picture, body), ready: look() };
+}
+
+// --- the server ---
+
+const BACKENDS = { sqlite: 'SQLite', postgres: 'PostgreSQL', sqlserver: 'SQL Server' };
+
+function server(ctx) {
+  const banner = h('div', {});
+  const body = h('div', {}, note(t('doc.loading')));
+  const show = ({ alive, ready }) => {
+    const window = ready.maintenance;
+    patch(banner, window ? h('p', { className: 'banner' }, window.active ? [t('maintenance.now'), ' ', stamp(window.to)] : [t('maintenance.from'), ' ', stamp(window.from), ' ', t('maintenance.to'), ' ', stamp(window.to)]) : null);
+    const backend = (ready.checks || []).map((check) => check.backend).find(Boolean);
+    patch(body, h('ul', { className: 'health', id: 'checks' }, (ready.checks || []).map((check) => h('li', {}, badge(check.status, { words: named('check', check.name) }), check.detail ? raw(check.detail, 'span', { className: 'note' }) : null))),
+      facts([[t('server.backend'), raw(BACKENDS[backend], 'span', { id: 'backend' })], [t('server.version'), raw(alive.version)], [t('server.uptime'), h('span', { id: 'uptime' }, duration(alive.uptimeSeconds))]]),
+      h('p', { className: 'links' }, ['openapi.json', ...(isAdmin() ? ['metrics'] : []), 'readyz'].map((name) => [h('a', { href: name, target: '_blank', rel: 'noopener' }, raw(name)), ' '])));
+  };
+  const look = async () => { const [alive, ready] = await Promise.all([get('healthz'), get('readyz', {}, { okay: [503] })]); show({ alive, ready }); };
+  document.addEventListener('health', (event) => show(event.detail), { signal: ctx.signal });
+  return { banner, node: card(t('server.title'), body), ready: look() };
+}
+
+export default {
+  async render(ctx) {
+    const how = server(ctx);
+    const parts = [];
+    if (isAdmin()) parts.push(needs(ctx), flow(ctx));
+    if (isClient()) parts.push(flow(ctx));
+    ctx.root.append(how.banner, ...parts.map((part) => part.node), h('div', { className: 'two' }, ...(session.as ? [] : [signInCard(t('overview.signIn'))]), how.node));
+    if (!session.as || isClient()) how.node.before(h('section', { className: 'card' }, h('h2', {}, t('overview.new')), h('p', {}, t('overview.what')), linkButton(t('nav.start'), '#start')));
+    await Promise.all([how.ready, ...parts.map((part) => part.ready)]);
+  },
+};
