@@ -423,6 +423,23 @@ def browser(_options):
     return [run]
 
 
+def parse_counts(output):
+    """A line `FAILED NAME: …` for each test that did, and at the end `N passed, M failed`."""
+    result = Result()
+    result.failed = re.findall(r"^FAILED (\S+?):? ", output, re.M)
+    if found := re.findall(r"^(\d+) passed, (\d+) failed$", output, re.M):
+        result.passed = int(found[-1][0])
+    return result
+
+
+def sdk(_options):
+    """Each SDK by itself; and both by one table of scenarios, against a server on each database."""
+    node = ["node", "--test", "--test-reporter=tap", *sorted(glob.glob(str(ROOT / "sdk/node/test/*.test.mjs")))]
+    scenarios = [pytest("../sdk/conformance", "release", f"--shard={shard}", timeout=900) for shard in (*REACHABLE, "none")]
+    return [*scenarios, program("sdk/node", node, lambda done: parse_tap(done.output), 600),
+            program("sdk/dotnet", [ROOT / "sdk/dotnet/test"], lambda done: parse_counts(done.output), 600)]
+
+
 def lint(_options):
     def run():
         # Generated headers and objects must stand for it; the release build has made them.
@@ -457,6 +474,7 @@ SUITES = [
     ("build-upgrade", (), WORK, build_release_before),
     ("upgrade", ("build", "build-upgrade"), TESTS, upgrade),
     ("browser", ("build",), TESTS, browser),
+    ("sdk", ("build",), TESTS, sdk),
     ("cluster", ("build",), TESTS, cluster("release", "--seconds=25", "--seed=18", timeout=600)),
     ("hostile-asan", ("build-asan",), TESTS, hostile("asan")),
     ("crash-asan", ("build-asan",), TESTS, crash("asan", 8, REACHABLE)),

@@ -1,0 +1,6 @@
+using System.Reflection;
+using System.Runtime.CompilerServices;
+using DataFlow.Client;
+
+[assembly: AssemblyVersion(DataFlowClient.Version)]
+[assembly: InternalsVisibleTo("DataFlow.Client.Tests")]

@@ -1,0 +1,3 @@
+import webhooks from './webhooks.js';
+
+export const { verifyWebhook, verifyStoredWebhook, WebhookError } = webhooks;
