@@ -38,7 +38,7 @@ struct df_server {
     struct df_attention *attention;
     struct df_outbox_scene outbox;
     struct df_route_table tables[TABLES_MAX];
-    struct df_route receive_routes[2]; /* the table, with the limit that is configured */
+    struct df_route receive_routes[3]; /* the table, with the limit that is configured */
     struct df_loop files;              /* looks at certificates */
     _Atomic bool reload;               /* without waiting for a change */
 };
@@ -116,6 +116,7 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
         {df_imports_read_routes, app->import_views},
         {df_imports_usage_routes, app->import_views},
         {df_attention_routes, s->attention},
+        {df_imports_mapping_routes, app->import_views},
         {df_alert_routes, app->alerts},
         {df_silence_routes, app->alerts},
         {df_subscription_routes, app->subscriptions},
@@ -126,6 +127,7 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
                   "and three more, and the end");
 
     s->receive_routes[0] = df_imports_receive_routes[0];
+    s->receive_routes[1] = df_imports_receive_routes[1];
     memcpy(out, tables, sizeof tables);
     return sizeof tables / sizeof tables[0];
 }
@@ -153,7 +155,7 @@ static void bind_routes(struct df_server *s, const struct df_route *extra)
     s->tables[n++] = (struct df_route_table){df_system_routes, &s->system};
     if (set->roles & DF_ROLE_API)
         n += list_api(s, s->tables + n);
-    s->receive_routes[0].max_body_bytes =
+    s->receive_routes[0].max_body_bytes = s->receive_routes[1].max_body_bytes =
         df_receive_body_limit((uint64_t)set->imports.max_upload_bytes);
     s->tables[n++] = (struct df_route_table){extra, NULL};
 }

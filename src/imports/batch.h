@@ -19,6 +19,9 @@ enum df_batch_status {
     DF_BATCH_STATUSES
 };
 
+/* ImportBatch.CutRules of a batch with a mapping (process/process_private.h has the others). */
+#define DF_IMPORT_RULES_MAPPED 4
+
 /* ImportItem.Status */
 enum df_item_status {
     DF_ITEM_STATUS_IMPORTED,

@@ -26,7 +26,7 @@ void df_names_release(struct df_names *n)
 {
     forget_names(n);
     free(n->places);
-    *n = (struct df_names){.size_bytes = 0};
+    *n = (struct df_names){.mapping = n->mapping};
 }
 
 void df_names_begin(struct df_names *n, size_t field_count)
@@ -91,13 +91,18 @@ static size_t add_key(struct df_buf *b, struct df_str name)
     return b->len - before;
 }
 
-static struct df_name *name_new(struct df_str text)
+static struct df_name *name_new(const struct df_mapping *mapping, struct df_str text)
 {
     struct df_str own = df_names_trim(text);
     struct df_buf keys;
     bool exact;
     enum df_header header = df_header_find(own, &exact);
+    const struct df_mapping_entry *mapped = df_mapping_find(mapping, own);
 
+    if (mapped) {
+        header = mapped->header;
+        exact = header != DF_HEADER_OTHER;
+    }
     df_buf_init(&keys, SIZE_MAX);
     size_t key_len = add_key(&keys, own);
     if (header >= DF_HEADER_LEAD)
@@ -112,6 +117,7 @@ static struct df_name *name_new(struct df_str text)
     name->canonical = df_str_n(name->key.ptr + key_len, keys.len - key_len);
     name->header = header;
     name->exact = exact;
+    name->mapped = mapped != NULL;
     name->altered = own.len < text.len || own.len == 0;
     df_buf_release(&keys);
     return name;
@@ -148,7 +154,7 @@ static const struct df_name *find_or_add_name(struct df_names *n, struct df_str 
 
     if (name)
         return name;
-    name = name_new(text);
+    name = name_new(n->mapping, text);
     df_map_add(&n->by_text, name->text, name);
     n->size_bytes += sizeof(*name) + name->text.len + name->key.len + name->canonical.len;
     return name;

@@ -7,7 +7,7 @@
 #define DF_TABULAR_NAMES_H
 
 #include "base/map.h"
-#include "tabular/headers_map.h"
+#include "tabular/mapping.h"
 
 struct df_name {
     struct df_str text;      /* as in the file */
@@ -16,12 +16,14 @@ struct df_name {
     struct df_str canonical; /* the canonical name likewise; empty below DF_HEADER_LEAD */
     enum df_header header;
     bool exact;   /* the canonical name, in any spelling */
+    bool mapped;  /* the client's mapping says what it means */
     bool altered; /* trimming changed it or left nothing: it may collide with another name */
     char bytes[];
 };
 
 struct df_names {
     struct df_map by_text;
+    const struct df_mapping *mapping; /* of the client; NULL: none */
     size_t size_bytes;
     const struct df_name **places;
     size_t place_cap;

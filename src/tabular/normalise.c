@@ -40,6 +40,12 @@ struct df_normaliser {
     const struct df_name **name; /* of each field of the record */
     bool *taken;                 /* for each field: it stands outside LeadContextJson */
     size_t cap;
+    const struct df_mapping *mapping; /* NULL: none */
+    struct df_field *fields;          /* of a record with values from paths */
+    size_t field_cap;
+    size_t own_count; /* fields of the record itself; those of paths follow */
+    struct df_arena texts; /* of values from paths */
+    bool keeps_repeats;
     size_t chosen[DF_HEADER_COUNT];
     bool rivals;  /* more than one column for a field */
     bool crowded; /* names under LeadContextJson may collide */
@@ -49,6 +55,7 @@ struct df_normaliser {
     char *item;
     size_t item_cap;
     char reason[160];
+    const char *code; /* of the reason */
 };
 
 /* --- writing ---------------------------------------------------------------------------------- */
@@ -139,10 +146,31 @@ static void reserve_fields(struct df_normaliser *n, size_t count)
     n->taken = df_realloc(n->taken, n->cap * sizeof(*n->taken));
 }
 
+/* The record with the values that the mapping's paths lead to, behind its own. */
+static struct df_record with_paths(struct df_normaliser *n, const struct df_record *record)
+{
+    size_t count = record->count;
+
+    n->own_count = count;
+    if (!n->mapping || !n->mapping->has_paths || count == 0)
+        return *record;
+    if (count + n->mapping->count > n->field_cap) {
+        n->field_cap = 2 * count + n->mapping->count;
+        free(n->fields);
+        n->fields = df_malloc(n->field_cap * sizeof(*n->fields));
+    }
+    memcpy(n->fields, record->fields, count * sizeof(*n->fields));
+    df_arena_reset(&n->texts);
+    for (size_t i = 0; i < n->mapping->count; i++)
+        count += df_mapping_value(&n->mapping->entries[i], record, &n->texts, &n->fields[count]);
+    return (struct df_record){.fields = n->fields, .count = count, .row = record->row};
+}
+
 /* The column with the higher worth stands for the field; the first of equals. */
 static int column_worth(const struct df_normaliser *n, const struct df_record *record, size_t i)
 {
-    return (has_value(&record->fields[i]) ? 2 : 0) + n->name[i]->exact;
+    return (has_value(&record->fields[i]) ? 4 : 0) + (n->name[i]->mapped ? 2 : 0) +
+           n->name[i]->exact;
 }
 
 /* Looks up the record's names and chooses a column for each field. False: no field has a value. */
@@ -154,7 +182,8 @@ static bool choose_columns(struct df_normaliser *n, const struct df_record *reco
     df_names_begin(&n->names, record->count);
     for (size_t h = 0; h < DF_HEADER_COUNT; h++)
         n->chosen[h] = NONE;
-    n->crowded = n->rivals = false;
+    n->rivals = false;
+    n->crowded = n->mapping != NULL; /* a column may give up its name, and another take it */
     for (size_t i = 0; i < record->count; i++) {
         const struct df_name *name = df_names_find(&n->names, i, record->fields[i].name);
         size_t *chosen = &n->chosen[name->header];
@@ -393,7 +422,7 @@ static char *put_lead(struct df_normaliser *n, char *to, const struct df_record 
         const struct df_field *f = &record->fields[i];
         const struct df_name *name = n->name[i];
         bool chosen = n->chosen[name->header] == i && name->header >= DF_HEADER_LEAD;
-        if (n->taken[i])
+        if (n->taken[i] || (i >= n->own_count && !chosen)) /* what a path leads to is there already */
             continue;
         if (name->header == DF_HEADER_LEAD_CONTEXT && context_of(f).ptr) {
             objects = true;
@@ -463,8 +492,16 @@ static char *put_nothing(char *to)
                    "\"LeadContextJson\":null}");
 }
 
-static struct df_str reason_for(struct df_normaliser *n, const char *field, const char *why)
+static struct df_str reason_of(struct df_normaliser *n, const char *code, const char *why)
 {
+    n->code = code;
+    return df_str_c(why);
+}
+
+static struct df_str reason_for(struct df_normaliser *n, const char *code, const char *field,
+                                const char *why)
+{
+    n->code = code;
     int len = snprintf(n->reason, sizeof(n->reason), "%s: %s", field, why);
     return df_str_n(n->reason, (size_t)len);
 }
@@ -492,22 +529,29 @@ static char *put_item(struct df_normaliser *n, const struct df_record *record, c
     *ret_reason = DF_STR_NULL;
     assert((size_t)(to - n->item) <= n->item_cap);
     if ((size_t)(to - n->item) > ITEM_MAX)
-        *ret_reason = DF_STR("the item would be larger than 1 MiB");
+        *ret_reason = reason_of(n, "RecordTooLarge", "the item would be larger than 1 MiB");
     else if (n->depth > JSON_DEPTH)
-        *ret_reason = DF_STR("a value is nested more than 60 deep");
+        *ret_reason = reason_of(n, "RecordTooDeep", "a value is nested more than 60 deep");
     if (ret_reason->ptr)
         return put_nothing(head);
     if (why_phone)
-        *ret_reason = reason_for(n, "PhoneNumber", why_phone);
+        *ret_reason = reason_for(n, df_phone_code(why_phone), "PhoneNumber", why_phone);
     else if (why_origin)
-        *ret_reason = reason_for(n, "Origin", why_origin);
+        *ret_reason = reason_for(n, "OriginTooLong", "Origin", why_origin);
     return to;
 }
 
-enum df_code df_normalise(struct df_normaliser *n, const struct df_record *record, int64_t sequence,
+const char *df_normaliser_code(const struct df_normaliser *n)
+{
+    return n->code;
+}
+
+enum df_code df_normalise(struct df_normaliser *n, const struct df_record *given, int64_t sequence,
                           struct df_buf *out, enum df_item_verdict *ret_verdict,
                           struct df_str *ret_reason, struct df_err *err)
 {
+    struct df_record all = with_paths(n, given);
+    const struct df_record *record = &all;
     bool any = choose_columns(n, record);
     bool fits = reserve_item(n, record);
     char *head = put_sequence(n->item, sequence);
@@ -515,12 +559,13 @@ enum df_code df_normalise(struct df_normaliser *n, const struct df_record *recor
 
     if (!any || !fits) {
         *ret_verdict = any ? DF_ITEM_ERROR : DF_ITEM_SKIPPED;
-        *ret_reason = any ? DF_STR("the item would be larger than 1 MiB") : DF_STR("empty row");
+        *ret_reason = any ? reason_of(n, "RecordTooLarge", "the item would be larger than 1 MiB")
+                          : reason_of(n, "EmptyRow", "empty row");
         return copy_out(n, put_nothing(head), out, err);
     }
     char *end = put_item(n, record, head, ret_reason);
     *ret_verdict = ret_reason->ptr ? DF_ITEM_ERROR : DF_ITEM_SEND;
-    if (*ret_verdict == DF_ITEM_SEND) {
+    if (*ret_verdict == DF_ITEM_SEND && !n->keeps_repeats) {
         struct df_hash128 hash = df_hash128(df_str_n(head, (size_t)(end - head)));
         enum df_code rc = df_seen_add(n->seen, hash, &repeated, err);
         if (rc != DF_OK)
@@ -528,7 +573,7 @@ enum df_code df_normalise(struct df_normaliser *n, const struct df_record *recor
     }
     if (repeated) {
         *ret_verdict = DF_ITEM_SKIPPED;
-        *ret_reason = DF_STR("a repeat of an earlier record");
+        *ret_reason = reason_of(n, "RepeatedRecord", "a repeat of an earlier record");
     }
     return copy_out(n, end, out, err);
 }
@@ -539,6 +584,8 @@ struct df_normaliser *df_normaliser_new(const struct df_normalise_options *opt)
     struct df_str origin = df_names_trim(opt->origin_default);
 
     n->seen = df_seen_new(opt->temp_dir, opt->seen_bytes);
+    n->mapping = n->names.mapping = opt->mapping;
+    n->keeps_repeats = opt->keeps_repeats;
     if (origin.len > 0) {
         char *text = df_malloc(origin.len);
         n->origin_default = df_str_n(text, collapse_blanks(origin, text));
@@ -562,6 +609,8 @@ void df_normaliser_free(struct df_normaliser *n)
     df_seen_free(n->seen);
     df_names_release(&n->names);
     df_columns_release(&n->used);
+    df_arena_release(&n->texts);
+    free(n->fields);
     free(n->name);
     free(n->taken);
     free(n->item);

@@ -10,6 +10,7 @@
 #define DF_TABULAR_NORMALISE_H
 
 #include "base/buf.h"
+#include "tabular/mapping.h"
 #include "tabular/records.h"
 
 enum df_item_verdict {
@@ -22,6 +23,8 @@ struct df_normalise_options {
     struct df_str origin_default; /* absent: none */
     const char *temp_dir;         /* for the set of records seen, when it outgrows memory */
     size_t seen_bytes;            /* memory for that set; 0: the default of seen.h */
+    const struct df_mapping *mapping; /* what the client says of columns; NULL: nothing */
+    bool keeps_repeats;               /* a repeat of an earlier record is sent too */
 };
 
 struct df_normaliser;
@@ -39,11 +42,17 @@ enum df_code df_normalise(struct df_normaliser *n, const struct df_record *recor
                           struct df_buf *out, enum df_item_verdict *ret_verdict,
                           struct df_str *ret_reason, struct df_err *err) DF_MUST_CHECK;
 
+/* After a verdict other than SEND: the stable code of its reason, "PhoneMissing", … (docs/imports.md
+ * has all). Static. */
+const char *df_normaliser_code(const struct df_normaliser *n);
+
 /* True when no field has a value (no fields, or white space and nulls only); df_normalise then
  * answers SKIPPED. */
 bool df_record_is_empty(const struct df_record *record);
 
 /* Normalises one phone: writes E.164 into out (at least 17 bytes), or returns false and why. */
 bool df_phone_normalise(struct df_str text, char *out, const char **ret_why);
+/* The code of a reason that df_phone_normalise gave. Static. */
+const char *df_phone_code(const char *why);
 
 #endif

@@ -470,6 +470,34 @@ static bool is_plain_phone(struct df_str text, struct run *r)
     return r->count > 0 && r->count < (size_t)2 * NUMBER_WITH_AREA;
 }
 
+const char *df_phone_code(const char *why)
+{
+    static const struct {
+        const char *why, *code;
+    } codes[] = {
+        {why_empty, "PhoneWithoutDigits"},
+        {why_short, "PhoneTooShort"},
+        {why_long, "PhoneTooLong"},
+        {why_area_missing, "PhoneAreaCodeMissing"},
+        {why_area, "PhoneAreaCodeUnknown"},
+        {why_nine, "PhoneNinthDigitInvalid"},
+        {why_eight, "PhoneFirstDigitInvalid"},
+        {why_length, "PhoneLengthInvalid"},
+        {why_service, "PhoneServiceNumber"},
+        {why_same, "PhoneDigitsAllSame"},
+        {why_letters, "PhoneHasLetters"},
+        {why_lost, "PhoneDigitsLost"},
+        {why_country, "PhoneCountryUnknown"},
+        {why_nanp, "PhoneNorthAmericaInvalid"},
+        {why_foreign, "PhoneForeignLengthInvalid"},
+    };
+
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
+        if (codes[i].why == why)
+            return codes[i].code;
+    return "PhoneMissing";
+}
+
 bool df_phone_normalise(struct df_str text, char *out, const char **ret_why)
 {
     struct cursor c;

@@ -176,7 +176,7 @@ static void drop_own_fields(struct df_records *r, struct df_record *record)
         if (!df_records_is_own(record->fields[i].name))
             r->kept[kept++] = record->fields[i];
     }
-    *record = (struct df_record){.fields = r->kept, .count = kept};
+    *record = (struct df_record){.fields = r->kept, .count = kept, .row = record->row};
 }
 
 enum df_code df_records_next(struct df_records *r, struct df_record *ret, struct df_err *err)
@@ -186,6 +186,11 @@ enum df_code df_records_next(struct df_records *r, struct df_record *ret, struct
     if (code == DF_ROW && r->drop_own)
         drop_own_fields(r, ret);
     return code;
+}
+
+bool df_records_sheet(const struct df_records *r, size_t index, struct df_str *ret)
+{
+    return r->ops->sheet && r->ops->sheet(r, index, ret);
 }
 
 void df_records_free(struct df_records *r)

@@ -36,6 +36,7 @@ struct df_field {
 struct df_record {
     const struct df_field *fields;
     size_t count;
+    uint64_t row; /* where it stands: the row of the table, or the record's number in JSON; from 1 */
 };
 
 /* A file over one of these limits is refused with DF_E_TOO_LARGE, and the message names the limit.
@@ -66,6 +67,8 @@ struct df_records;
 struct df_records_ops {
     enum df_code (*next)(struct df_records *r, struct df_record *ret, struct df_err *err);
     void (*free)(struct df_records *r);
+    /* NULL: it has no sheets. The name of the sheet at index, from 0; false: there is none. */
+    bool (*sheet)(const struct df_records *r, size_t index, struct df_str *ret);
 };
 
 /* Parsers embed it as their first member. */
@@ -74,6 +77,8 @@ struct df_records {
     bool unguarded;             /* an apostrophe was removed */
     bool dropped;               /* a column of an error report was left out */
     struct df_columns *columns; /* of a table, as far as it was read; NULL: JSON */
+    uint64_t header_row;        /* of a table, once the header was read; 0: none */
+    struct df_str sheet;        /* of a workbook: the one that is read; else absent */
     /* Set by df_records_open. */
     bool drop_own;
     struct df_field *kept; /* the fields of a record that lost some */
@@ -99,6 +104,8 @@ enum df_code df_records_open(enum df_file_type type, const struct df_bytes *file
 enum df_code df_records_next(struct df_records *r, struct df_record *ret,
                              struct df_err *err) DF_MUST_CHECK;
 void df_records_free(struct df_records *r);
+/* The name of a workbook's sheet, from 0; false: there are no more. */
+bool df_records_sheet(const struct df_records *r, size_t index, struct df_str *ret);
 
 /* The parsers. */
 enum df_code df_json_records_open(const struct df_bytes *file, const struct df_records_options *opt,

@@ -518,6 +518,7 @@ static enum df_code read_header(struct csv_records *r, struct df_err *err)
         rc = find_sep(r, err);
     if (rc == DF_OK)
         rc = scan_row(r, &len, err);
+    r->base.header_row = r->row;
     return rc == DF_ROW ? take_row(r, len, true, err) : rc;
 }
 
@@ -561,11 +562,10 @@ static enum df_code csv_next(struct df_records *base, struct df_record *ret, str
     }
     r->count++;
     if (r->empty > 0) {
-        r->empty--;
-        *ret = (struct df_record){r->fields, 0};
+        *ret = (struct df_record){r->fields, 0, r->row - r->empty--};
     } else {
         r->have = false;
-        *ret = (struct df_record){r->fields, r->field_count};
+        *ret = (struct df_record){r->fields, r->field_count, r->row};
     }
     return DF_ROW;
 }
@@ -583,7 +583,7 @@ static void csv_free(struct df_records *base)
     free(r);
 }
 
-static const struct df_records_ops csv_ops = {csv_next, csv_free};
+static const struct df_records_ops csv_ops = {.next = csv_next, .free = csv_free};
 
 /* Tells the encoding by a byte order mark, or by a NUL beside the first character. */
 static enum df_code find_encoding(struct csv_records *r, struct df_err *err)

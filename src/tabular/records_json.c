@@ -102,7 +102,7 @@ static enum df_code json_next(struct df_records *base, struct df_record *ret, st
         r->fields[n] = field_of(v);
     }
     r->count++;
-    *ret = (struct df_record){r->fields, n};
+    *ret = (struct df_record){r->fields, n, r->count};
     return DF_ROW;
 }
 
@@ -115,7 +115,7 @@ static void json_free(struct df_records *base)
     free(r);
 }
 
-static const struct df_records_ops json_ops = {json_next, json_free};
+static const struct df_records_ops json_ops = {.next = json_next, .free = json_free};
 
 /* The scanner would only report an unexpected byte; this says what the file is. */
 static enum df_code refuse_utf16(const struct df_bytes *file, struct df_err *err)

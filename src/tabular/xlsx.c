@@ -188,6 +188,7 @@ static enum df_code read_row_with_values(struct xlsx *x, struct df_err *err)
         if (x->has_header)
             break;
         read_header(x);
+        x->base.header_row = row.number;
     }
     return code;
 }
@@ -205,12 +206,12 @@ static enum df_code xlsx_next_record(struct xlsx *x, struct df_record *ret, stru
                           (unsigned long long)x->opt.limits.max_records);
     x->records++;
     if (x->empty_rows) {
-        x->empty_rows--;
-        *ret = (struct df_record){.fields = x->fields, .count = 0};
+        *ret = (struct df_record){
+            .fields = x->fields, .count = 0, .row = x->last_row - x->empty_rows--};
         return DF_ROW;
     }
     x->held = false;
-    *ret = (struct df_record){.fields = x->fields, .count = x->field_count};
+    *ret = (struct df_record){.fields = x->fields, .count = x->field_count, .row = x->last_row};
     return DF_ROW;
 }
 
@@ -222,6 +223,19 @@ static enum df_code xlsx_next(struct df_records *r, struct df_record *ret, struc
     if (x->answer != DF_ROW && x->answer != DF_DONE && err)
         *err = x->err;
     return x->answer;
+}
+
+static bool xlsx_sheet(const struct df_records *r, size_t index, struct df_str *ret)
+{
+    const struct df_book *book = &((const struct xlsx *)r)->book;
+
+    for (size_t i = 0; i < book->sheet_count; i++) {
+        if (!book->sheets[i].is_cells || index-- > 0)
+            continue;
+        *ret = book->sheets[i].name;
+        return true;
+    }
+    return false;
 }
 
 static void xlsx_free(struct df_records *r)
@@ -266,6 +280,7 @@ static enum df_code open_sheet(struct xlsx *x, const struct df_xlsx_tuning *tuni
         code = df_book_sheet(&x->book, x->opt.sheet, &sheet, err);
     if (code != DF_OK || !sheet)
         return code;
+    x->base.sheet = sheet->name;
     uint64_t sheet_size = sheet->part->size;
     uint64_t strings_size = x->book.strings ? x->book.strings->size : 0;
     if (sheet_size > limits->max_inflated || strings_size > limits->max_inflated - sheet_size)
@@ -288,7 +303,8 @@ enum df_code df_xlsx_records_open_tuned(const struct df_bytes *file,
                                         const struct df_xlsx_tuning *tuning,
                                         struct df_records **ret, struct df_err *err)
 {
-    static const struct df_records_ops ops = {.next = xlsx_next, .free = xlsx_free};
+    static const struct df_records_ops ops = {
+        .next = xlsx_next, .free = xlsx_free, .sheet = xlsx_sheet};
     struct xlsx *x = df_calloc(1, sizeof *x);
     x->base.ops = &ops;
     x->base.columns = &x->columns;

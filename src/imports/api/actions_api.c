@@ -7,6 +7,7 @@
 #include "imports/announce.h"
 #include "imports/api/actions.sql.h"
 #include "imports/api/batch_view.h"
+#include "imports/api/mend.h"
 #include "imports/api/views.h"
 #include "imports/batch.h"
 #include "imports/figures.h"
@@ -35,6 +36,7 @@ struct call {
     int64_t kept_until_ms; /* -1: nothing is kept, or without an end */
 
     int64_t items; /* that will be tried again */
+    struct df_mend mend;
 };
 
 static void read_batch_row(void *arg, struct df_result *r)
@@ -203,7 +205,7 @@ static enum df_code refuse_retry(struct df_db *db, const struct call *c, struct 
         "change that. Correct them and send them as a new batch.");
 }
 
-static enum df_code check_retry(struct df_db *db, struct call *c, struct df_err *err)
+static enum df_code check_state(const struct call *c, struct df_err *err)
 {
     if (c->status != DF_BATCH_COMPLETED_WITH_ERRORS && c->status != DF_BATCH_FAILED)
         return df_err_set(
@@ -211,6 +213,11 @@ static enum df_code check_retry(struct df_db *db, struct call *c, struct df_err 
             "The batch is %s. Only items of one that is CompletedWithErrors or Failed "
             "can be tried again.",
             df_batch_status_name(c->status));
+    return DF_OK;
+}
+
+static enum df_code check_retry(struct df_db *db, struct call *c, struct df_err *err)
+{
     enum df_code code =
         df_db_query_int(db,
                         DF_Q(import_retry_items, .expired = df_int(is_expired(c)),
@@ -235,6 +242,11 @@ static enum df_code run_retry(struct df_db *db, struct df_work *w, struct df_err
 
     enum df_code code = find_batch(db, c, err);
     if (code == DF_OK)
+        code = check_state(c, err);
+    if (code == DF_OK && c->mend.count > 0)
+        code = df_mend_run(db, &c->mend, ((const struct df_import_views *)w->arg)->imports, w->req,
+                           &c->batch, is_expired(c), w->now_ms, err);
+    if (code == DF_OK)
         code = check_retry(db, c, err);
     if (code == DF_OK)
         code = df_db_query_int(db, DF_Q(import_retry_from, .id = id), &from_chunk, err);
@@ -248,23 +260,43 @@ static enum df_code run_retry(struct df_db *db, struct df_work *w, struct df_err
     if (code == DF_OK)
         code = import_announce(db, ((const struct df_import_views *)w->arg)->imports, &c->batch,
                                "retried", err);
-    return code == DF_OK ? tell_audit(db, c, "ImportRetried", DF_STR_NULL, err) : code;
+    if (code != DF_OK || c->mend.count == 0)
+        return code == DF_OK ? tell_audit(db, c, "ImportRetried", DF_STR_NULL, err) : code;
+    return tell_audit(db, c, "ImportRetried",
+                      df_arena_printf(df_req_arena(w->req), "{\"mended\":%zu}", c->mend.count), err);
+}
+
+static bool read_retry(struct df_work *w, struct df_input *in)
+{
+    return read_batch_id(w, in) && df_mend_read(&((struct call *)w)->mend, w->req, in);
+}
+
+/* What is wrong with the new values is told field by field. */
+static bool answer_bad_values(struct df_work *w, enum df_code code, const struct df_err *err)
+{
+    const struct call *c = (const struct call *)w;
+
+    if (code == DF_E_VALIDATION && c->mend.error_count > 0)
+        df_req_problem_fields(w->req, err, c->mend.errors, c->mend.error_count);
+    return false;
 }
 
 static void batch_retried(struct df_work *w)
 {
     const struct call *c = (const struct call *)w;
     const struct df_import_views *views = w->arg;
-    struct df_log_field said[] = {DF_FI("attempt", c->attempt + 1), DF_FI("items", c->items)};
+    struct df_log_field said[] = {DF_FI("attempt", c->attempt + 1), DF_FI("items", c->items),
+                                  DF_FI("mended", c->mend.count)};
 
     import_note_state(c->client, DF_BATCH_PENDING);
-    df_log_write(DF_LOG_INFO, "BatchRetryRequested", said, 2, "%s", "");
+    df_log_write(DF_LOG_INFO, "BatchRetryRequested", said, 3, "%s", "");
     df_imports_wake(views->imports);
     df_json_open(&w->json, '{');
     df_json_kv_text(&w->json, "batchId", df_uuid_str(&c->batch));
     df_json_kv_text(&w->json, "status", DF_STR("Pending"));
     df_json_kv_int(&w->json, "attempt", c->attempt + 1);
     df_json_kv_int(&w->json, "items", c->items);
+    df_json_kv_int(&w->json, "mended", (int64_t)c->mend.count);
     df_json_kv_text(&w->json, "message", DF_STR("Nova tentativa enfileirada"));
     df_json_close(&w->json, '}');
 }
@@ -273,8 +305,9 @@ static const struct df_handler retry = {
     .size = sizeof(struct call),
     .writes = true,
     .status = 202,
-    .prepare = read_batch_id,
+    .prepare = read_retry,
     .run = run_retry,
+    .pass_on = answer_bad_values,
     .done = batch_retried,
 };
 

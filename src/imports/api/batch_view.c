@@ -2,10 +2,15 @@
 
 #include "imports/api/batches.sql.h"
 #include "imports/batch.h"
+#include "imports/imports.h"
 #include "json/doc.h"
 #include "json/scan.h"
 
 #include <assert.h>
+
+#define IDLE_MS   10000 /* without progress, the rate says nothing of the time that is left */
+#define RATE_MS   60000
+#define LINE_MOST 1000 /* batches that are looked at for a place in line */
 
 static const char *file_type_name(int64_t type)
 {
@@ -105,6 +110,197 @@ static void write_wait(struct df_json_out *out, struct wait w)
     df_json_kv_time(out, "waitingSince", w.since_ms);
 }
 
+/* --- the same in more words: "waiting" --- */
+
+struct df_batch_scene df_batch_scene_now(const struct df_imports *i, int64_t now_ms)
+{
+    const struct df_imports_options *o = df_imports_options_of(i);
+    struct df_batch_scene s = {
+        .now_ms = now_ms, .probe_ms = o->settings.probe_ms, .away_next_ms = -1};
+    struct df_breaker_snapshot b;
+
+    if (!o->outbound || !o->outbound->breakers ||
+        !df_breakers_look(o->outbound->breakers, DF_STR("omniflow"), &b) ||
+        b.state == DF_BREAKER_CLOSED)
+        return s;
+    s.is_away = true;
+    s.away_since_ms = b.since_ms;
+    s.away_next_ms = b.state == DF_BREAKER_OPEN ? now_ms + b.retry_ms : -1;
+    return s;
+}
+
+struct line {
+    const struct df_uuid *id;
+    struct df_batch_scene *scene;
+    struct df_uuid last; /* read so far */
+    int64_t waiting;     /* before it, and not in work */
+    bool found;
+};
+
+static void read_line(void *arg, struct df_result *r)
+{
+    struct line *l = arg;
+    bool owned = df_col_int(r, batch_line_Status) == DF_BATCH_PROCESSING &&
+                 !df_col_null(r, batch_line_LockedAt) && !df_col_null(r, batch_line_ProcessingHost);
+    struct df_uuid id;
+
+    if (l->found || !df_uuid_parse(df_col_text(r, batch_line_Id), &id))
+        return;
+    l->waiting += !owned;
+    if (strcmp(id.text, l->id->text) == 0) {
+        l->found = true;
+        l->scene->place = l->waiting;
+        l->scene->behind = l->last;
+    }
+    l->last = id;
+}
+
+static void read_waiting_client(void *arg, struct df_result *r)
+{
+    (void)df_uuid_parse(df_col_text(r, batch_waits_ClientId), arg);
+}
+
+/* In concurrent mode, only batches of the same client are before it. */
+enum df_code df_batch_scene_line(struct df_db *db, const struct df_imports *i,
+                                 const struct df_uuid *id, struct df_batch_scene *scene,
+                                 struct df_err *err)
+{
+    const struct df_imports_settings *set = &df_imports_options_of(i)->settings;
+    struct line l = {.id = id, .scene = scene};
+    struct df_uuid client;
+    bool waits = false;
+    enum df_code code = df_db_one(db, DF_Q(batch_waits, .id = df_uuid(df_uuid_str(id))),
+                                  read_waiting_client, &client, &waits, err);
+
+    if (code != DF_OK || !waits)
+        return code;
+    return df_db_each(db,
+                      DF_Q(batch_line,
+                           .own = df_int(set->mode == DF_IMPORTS_CONCURRENT),
+                           .client = df_uuid(df_uuid_str(&client)),
+                           .fair = df_int(set->fair_ms > 0), .limit = df_int(LINE_MOST)),
+                      read_line, &l, err);
+}
+
+/* What is written of a wait. */
+struct telling {
+    const char *code; /* NULL: it waits for nothing */
+    const char *detail;
+    int64_t since_ms;
+    int64_t next_ms; /* -1: not known */
+    bool in_line;
+};
+
+static struct telling telling_of(struct df_result *r, const struct df_batch_scene *s, struct wait w)
+{
+    bool owned = is_owned(r);
+
+    if (!w.what && owned && s->is_away)
+        return (struct telling){"OmniFlowAway", "OmniFlow does not answer", s->away_since_ms,
+                                s->away_next_ms, false};
+    if (!w.what)
+        return (struct telling){0};
+    if (strcmp(w.what, "OmniFlow") == 0)
+        return (struct telling){"OmniFlowAway", "OmniFlow takes nothing at present", w.since_ms,
+                                w.since_ms + s->probe_ms, false};
+    if (strcmp(w.what, "Schedule") == 0)
+        return (struct telling){"Schedule", "the policy lets it begin later", w.since_ms,
+                                df_col_time(r, batch_ScheduledFor), false};
+    if (strcmp(w.what, "Acks") == 0)
+        return (struct telling){"Ack", "OmniFlow has not confirmed what it has taken", w.since_ms,
+                                -1, false};
+    if (df_col_int(r, batch_Status) == DF_BATCH_PENDING || strcmp(w.what, "Turn") == 0)
+        return (struct telling){"InLine", "other batches come first", w.since_ms, -1, true};
+    return (struct telling){"Lock", "its worker is gone, and the next one goes on with it",
+                            w.since_ms, -1, true};
+}
+
+static void write_telling(struct df_json_out *out, struct telling t, const struct df_batch_scene *s)
+{
+    bool placed = t.in_line && s->place > 0;
+
+    df_json_key(out, "waiting");
+    if (!t.code) {
+        df_json_null(out);
+        return;
+    }
+    df_json_open(out, '{');
+    df_json_kv_text(out, "code", df_str_c(t.code));
+    df_json_kv_text(out, "detail",
+                    df_str_c(placed && !s->behind.text[0] ? "the next worker takes it" : t.detail));
+    df_json_kv_time(out, "since", t.since_ms);
+    df_json_kv_time(out, "next", t.next_ms);
+    df_json_kv_int_if(out, "place", placed, s->place);
+    df_json_kv_text(out, "behind",
+                    placed && s->behind.text[0] ? df_uuid_str(&s->behind) : DF_STR_NULL);
+    df_json_close(out, '}');
+}
+
+/* --- how fast, and what can be done --- */
+
+/* -1: not known. */
+static int64_t rate_of(struct df_result *r, const struct df_batch_scene *s)
+{
+    if (!is_owned(r) || df_col_null(r, batch_RowsPerSecond) ||
+        s->now_ms - df_col_time(r, batch_UpdatedAt) > RATE_MS)
+        return -1;
+    return df_col_int(r, batch_RowsPerSecond);
+}
+
+/* Of the first attempt only: how many items a later one has is not stored. */
+static int64_t remaining_of(struct df_result *r, const struct df_batch_scene *s, int64_t rate)
+{
+    int64_t left = df_col_int(r, batch_TotalRecords) - df_col_int(r, batch_ProcessedRecords);
+
+    if (rate <= 0 || df_col_null(r, batch_TotalRecords) || df_col_int(r, batch_Attempt) > 1 ||
+        s->is_away || s->now_ms - df_col_time(r, batch_UpdatedAt) > IDLE_MS)
+        return -1;
+    return left <= 0 ? 0 : (left + rate - 1) / rate;
+}
+
+static bool is_expired(struct df_result *r, int64_t now_ms)
+{
+    int64_t until_ms = df_col_time(r, batch_KeptUntil);
+    return until_ms >= 0 && until_ms <= now_ms;
+}
+
+/* mended: with new values, which helps records too that were not fit to be sent. */
+static bool can_retry(struct df_result *r, int64_t now_ms, bool mended)
+{
+    int64_t status = df_col_int(r, batch_Status);
+    bool over = status == DF_BATCH_COMPLETED_WITH_ERRORS || status == DF_BATCH_FAILED;
+    bool counted = !df_col_null(r, batch_RetryableCount);
+    int64_t items =
+        df_col_int(r, counted && !mended ? batch_RetryableCount : batch_ErrorCount);
+    bool gone = is_expired(r, now_ms) || (counted && df_col_int(r, batch_RetryableCount) < 0);
+
+    return over && items > 0 && !gone;
+}
+
+static bool can_cancel(struct df_result *r)
+{
+    int64_t status = df_col_int(r, batch_Status);
+
+    return (status == DF_BATCH_PENDING || status == DF_BATCH_SCHEDULED) &&
+           df_col_null(r, batch_LockedAt) && df_col_int(r, batch_Attempt) == 1 &&
+           df_col_int(r, batch_ProcessedRecords) == 0 && df_col_int(r, batch_Accepted) == 0;
+}
+
+static void write_scene(struct df_result *r, const struct df_batch_scene *s, struct wait w,
+                        struct df_json_out *out)
+{
+    int64_t rate = rate_of(r, s);
+    int64_t remaining = remaining_of(r, s, rate);
+
+    write_wait(out, w);
+    write_telling(out, telling_of(r, s, w), s);
+    df_json_kv_int_if(out, "rowsPerSecond", rate >= 0, rate);
+    df_json_kv_int_if(out, "remainingSeconds", remaining >= 0, remaining);
+    df_json_kv_bool(out, "canRetry", can_retry(r, s->now_ms, false));
+    df_json_kv_bool(out, "canMend", can_retry(r, s->now_ms, true));
+    df_json_kv_bool(out, "canCancel", can_cancel(r));
+}
+
 /* --- the object --- */
 
 static void write_members(struct df_result *r, struct df_json_out *out)
@@ -147,11 +343,12 @@ static void write_members(struct df_result *r, struct df_json_out *out)
                       df_col_int(r, batch_RefusalCount));
 }
 
-void df_batch_write(struct df_result *r, struct df_json_out *out)
+void df_batch_write(struct df_result *r, const struct df_batch_scene *scene,
+                    struct df_json_out *out)
 {
     df_json_open(out, '{');
     write_members(r, out);
-    write_wait(out, wait_of(r));
+    write_scene(r, scene, wait_of(r), out);
     df_json_close(out, '}');
 }
 
@@ -160,7 +357,8 @@ static_assert((int)batch_operator_get_AckSince == (int)batch_operator_page_AckSi
                       (int)batch_operator_page_ClientIdentifier,
               "both rows are written by one function");
 
-void df_batch_write_operator(struct df_result *r, struct df_json_out *out)
+void df_batch_write_operator(struct df_result *r, const struct df_batch_scene *scene,
+                             struct df_json_out *out)
 {
     struct wait w = wait_of(r);
     bool owned = is_owned(r);
@@ -170,7 +368,7 @@ void df_batch_write_operator(struct df_result *r, struct df_json_out *out)
     df_json_open(out, '{');
     df_json_kv_text(out, "clientId", df_col_text(r, batch_operator_get_ClientIdentifier));
     write_members(r, out);
-    write_wait(out, w);
+    write_scene(r, scene, w, out);
     df_json_kv_text(out, "lockedBy", owned ? df_col_text(r, batch_ProcessingHost) : DF_STR_NULL);
     df_json_kv_time(out, "lockedAt", owned ? df_col_time(r, batch_LockedAt) : -1);
     df_json_close(out, '}');
@@ -178,6 +376,7 @@ void df_batch_write_operator(struct df_result *r, struct df_json_out *out)
 
 struct batch_reading {
     struct df_json_out *out;
+    const struct df_batch_scene *scene;
     int64_t status;
 };
 
@@ -186,13 +385,14 @@ static void read_batch(void *arg, struct df_result *r)
     struct batch_reading *b = arg;
 
     b->status = df_col_int(r, batch_Status);
-    df_batch_write(r, b->out);
+    df_batch_write(r, b->scene, b->out);
 }
 
 enum df_code df_batch_read(struct df_db *db, const struct df_uuid *id, const struct df_uuid *client,
-                           struct df_json_out *out, int64_t *ret_status, struct df_err *err)
+                           const struct df_batch_scene *scene, struct df_json_out *out,
+                           int64_t *ret_status, struct df_err *err)
 {
-    struct batch_reading b = {.out = out};
+    struct batch_reading b = {.out = out, .scene = scene};
     bool found = false;
     enum df_code code = df_db_one(
         db, DF_Q(batch_get, .id = df_uuid(df_uuid_str(id)), .client = df_uuid(df_uuid_str(client))),

@@ -3,6 +3,10 @@
 -- name: batch_get
 -- row: batch
 SELECT Id, Status, FileName, CreatedAt, StartedAt, CompletedAt, TotalRecords, ProcessedRecords, LastError, WebhookNotified,
+       RowsPerSecond, RetryableCount, KeptUntil,
+       CASE WHEN Status IN (0, 2) AND Attempt = 1
+            THEN (SELECT COUNT(*) FROM ImportChunk AS k WHERE k.BatchId = ImportBatch.Id AND (k.Status >= 2 OR k.AckId IS NOT NULL))
+            END AS Accepted,
        FileType, FileSizeBytes, Checksum, PolicyDecision, ScheduledFor, OriginDefault, RequestedBy, MetadataJson, ErrorCount,
        SkippedCount, ErrorSummary, Attempt, CorrelationId, GaveWayAt, MetadataCorrelationId, WaitingSince, RefusedRule, RefusalCount,
        LockedAt, ProcessingHost, UpdatedAt
@@ -13,7 +17,11 @@ WHERE Id = :id AND ClientId = :client AND RemovingAt IS NULL;
 -- name: batch_watch
 -- row: batch, …
 SELECT b.Id, b.Status, b.FileName, b.CreatedAt, b.StartedAt, b.CompletedAt, b.TotalRecords, b.ProcessedRecords, b.LastError,
-       b.WebhookNotified, b.FileType, b.FileSizeBytes, b.Checksum, b.PolicyDecision, b.ScheduledFor, b.OriginDefault,
+       b.WebhookNotified, b.RowsPerSecond, b.RetryableCount, b.KeptUntil,
+       CASE WHEN b.Status IN (0, 2) AND b.Attempt = 1
+            THEN (SELECT COUNT(*) FROM ImportChunk AS k WHERE k.BatchId = b.Id AND (k.Status >= 2 OR k.AckId IS NOT NULL))
+            END AS Accepted,
+       b.FileType, b.FileSizeBytes, b.Checksum, b.PolicyDecision, b.ScheduledFor, b.OriginDefault,
        b.RequestedBy, b.MetadataJson, b.ErrorCount, b.SkippedCount, b.ErrorSummary, b.Attempt, b.CorrelationId, b.GaveWayAt,
        b.MetadataCorrelationId, b.WaitingSince, b.RefusedRule, b.RefusalCount, b.LockedAt, b.ProcessingHost, b.UpdatedAt,
        c.UpdatedAt AS ClientUpdatedAt, c.Status AS ClientStatus
@@ -26,6 +34,10 @@ SELECT UpdatedAt FROM Clients WHERE Id = :client AND Status = 0;
 -- name: batch_page
 -- row: batch
 SELECT Id, Status, FileName, CreatedAt, StartedAt, CompletedAt, TotalRecords, ProcessedRecords, LastError, WebhookNotified,
+       RowsPerSecond, RetryableCount, KeptUntil,
+       CASE WHEN Status IN (0, 2) AND Attempt = 1
+            THEN (SELECT COUNT(*) FROM ImportChunk AS k WHERE k.BatchId = ImportBatch.Id AND (k.Status >= 2 OR k.AckId IS NOT NULL))
+            END AS Accepted,
        FileType, FileSizeBytes, Checksum, PolicyDecision, ScheduledFor, OriginDefault, RequestedBy, MetadataJson, ErrorCount,
        SkippedCount, ErrorSummary, Attempt, CorrelationId, GaveWayAt, MetadataCorrelationId, WaitingSince, RefusedRule, RefusalCount,
        LockedAt, ProcessingHost, UpdatedAt
@@ -61,7 +73,11 @@ SELECT ClientId FROM ImportBatch WHERE Id = :id AND RemovingAt IS NULL;
 -- name: batch_operator_get
 -- row: batch, …
 SELECT b.Id, b.Status, b.FileName, b.CreatedAt, b.StartedAt, b.CompletedAt, b.TotalRecords, b.ProcessedRecords, b.LastError,
-       b.WebhookNotified, b.FileType, b.FileSizeBytes, b.Checksum, b.PolicyDecision, b.ScheduledFor, b.OriginDefault,
+       b.WebhookNotified, b.RowsPerSecond, b.RetryableCount, b.KeptUntil,
+       CASE WHEN b.Status IN (0, 2) AND b.Attempt = 1
+            THEN (SELECT COUNT(*) FROM ImportChunk AS k WHERE k.BatchId = b.Id AND (k.Status >= 2 OR k.AckId IS NOT NULL))
+            END AS Accepted,
+       b.FileType, b.FileSizeBytes, b.Checksum, b.PolicyDecision, b.ScheduledFor, b.OriginDefault,
        b.RequestedBy, b.MetadataJson, b.ErrorCount, b.SkippedCount, b.ErrorSummary, b.Attempt, b.CorrelationId, b.GaveWayAt,
        b.MetadataCorrelationId, b.WaitingSince, b.RefusedRule, b.RefusalCount, b.LockedAt, b.ProcessingHost, b.UpdatedAt,
        c.ClientIdentifier,
@@ -74,7 +90,11 @@ WHERE b.Id = :id AND b.RemovingAt IS NULL;
 -- name: batch_operator_page
 -- row: batch, …
 SELECT b.Id, b.Status, b.FileName, b.CreatedAt, b.StartedAt, b.CompletedAt, b.TotalRecords, b.ProcessedRecords, b.LastError,
-       b.WebhookNotified, b.FileType, b.FileSizeBytes, b.Checksum, b.PolicyDecision, b.ScheduledFor, b.OriginDefault,
+       b.WebhookNotified, b.RowsPerSecond, b.RetryableCount, b.KeptUntil,
+       CASE WHEN b.Status IN (0, 2) AND b.Attempt = 1
+            THEN (SELECT COUNT(*) FROM ImportChunk AS k WHERE k.BatchId = b.Id AND (k.Status >= 2 OR k.AckId IS NOT NULL))
+            END AS Accepted,
+       b.FileType, b.FileSizeBytes, b.Checksum, b.PolicyDecision, b.ScheduledFor, b.OriginDefault,
        b.RequestedBy, b.MetadataJson, b.ErrorCount, b.SkippedCount, b.ErrorSummary, b.Attempt, b.CorrelationId, b.GaveWayAt,
        b.MetadataCorrelationId, b.WaitingSince, b.RefusedRule, b.RefusalCount, b.LockedAt, b.ProcessingHost, b.UpdatedAt,
        c.ClientIdentifier,
@@ -147,3 +167,32 @@ OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 SELECT COUNT(*) FROM AuditLog
 WHERE ClientId = :client AND OccurredAt > :since AND Action = 'ImportReportDownloaded'
   AND Actor = CAST(:actor AS VARCHAR(200)) AND Target = CAST(:target AS VARCHAR(100));
+
+-- The batches that are in work or wait for a worker, in the order in which they are taken (process.sql, claim_candidates).
+-- :own: only the client's.
+-- name: batch_line
+SELECT b.Id, b.Status, b.LockedAt, b.ProcessingHost
+FROM (SELECT Id, ClientId, Status, LockedAt, ProcessingHost, GaveWayAt, CreatedAt,
+             ROW_NUMBER() OVER (PARTITION BY ClientId, Status ORDER BY CreatedAt, Id) AS Place
+      FROM ImportBatch
+      WHERE Status IN (0, 1) AND (0 = :own OR ClientId = :client)) AS b
+LEFT JOIN ImportTurn AS t ON t.ClientId = b.ClientId
+ORDER BY CASE WHEN b.Status = 1 AND (b.GaveWayAt IS NULL OR 0 = :fair) THEN 0 ELSE 1 END, CASE WHEN 1 = :fair THEN b.Place ELSE 0 END,
+         CASE WHEN 1 = :fair AND t.TurnAt IS NOT NULL THEN 1 ELSE 0 END, CASE WHEN 1 = :fair THEN t.TurnAt END,
+         b.CreatedAt, b.Id
+LIMIT :limit;
+-- dialect: sqlserver
+SELECT TOP (:limit) b.Id, b.Status, b.LockedAt, b.ProcessingHost
+FROM (SELECT Id, ClientId, Status, LockedAt, ProcessingHost, GaveWayAt, CreatedAt,
+             ROW_NUMBER() OVER (PARTITION BY ClientId, Status ORDER BY CreatedAt, Id) AS Place
+      FROM ImportBatch
+      WHERE Status IN (0, 1) AND (0 = :own OR ClientId = :client)) AS b
+LEFT JOIN ImportTurn AS t ON t.ClientId = b.ClientId
+ORDER BY CASE WHEN b.Status = 1 AND (b.GaveWayAt IS NULL OR 0 = :fair) THEN 0 ELSE 1 END, CASE WHEN 1 = :fair THEN b.Place ELSE 0 END,
+         CASE WHEN 1 = :fair AND t.TurnAt IS NOT NULL THEN 1 ELSE 0 END, CASE WHEN 1 = :fair THEN t.TurnAt END,
+         b.CreatedAt, b.Id;
+
+-- Whether it waits for a worker, and whose it is.
+-- name: batch_waits
+SELECT ClientId FROM ImportBatch
+WHERE Id = :id AND ((Status = 0 AND WaitingSince IS NULL) OR (Status = 1 AND (LockedAt IS NULL OR ProcessingHost IS NULL)));

@@ -12,10 +12,15 @@
 #include "imports/batch.h"
 #include "imports/kept.h"
 #include "imports/policy.h"
+#include "imports/reasons.h"
 #include "imports/routes.h"
+#include "privacy/mask.h"
+
+#include <stdio.h>
 
 #define ANSWER_MAX      ((size_t)128 << 20)
 #define PAYLOAD_LONGEST 32768 /* characters of a payload in a page of items */
+#define COUNTED_MOST    10000 /* items that a total counts; beyond it is an estimate */
 
 struct call {
     struct df_work w;
@@ -23,7 +28,21 @@ struct call {
     struct df_uuid id;
     int64_t status; /* -1: any */
     bool expired;   /* what is kept of failed items is not shown any more */
+    struct df_batch_scene scene;
+
+    /* Of a page of items. */
+    const struct import_reason *reason; /* NULL: any */
+    int64_t after;                      /* the cursor: a sequence; -1: none */
+    int64_t written;
+    int64_t last; /* the sequence of the last one written */
+    bool more;    /* there are items behind it */
+    bool is_estimate;
 };
+
+static const struct df_imports *imports_of(const struct df_work *w)
+{
+    return ((const struct df_import_views *)w->arg)->imports;
+}
 
 /* An operator's call has no client; df_batch_scope finds the batch's. */
 static void take_client(struct call *c)
@@ -68,7 +87,8 @@ static void end_batch_list(struct df_work *w, const struct df_policy *policy)
 
 static void write_batch(void *arg, struct df_result *r)
 {
-    df_batch_write(r, &((struct df_work *)arg)->json);
+    struct call *c = arg;
+    df_batch_write(r, &c->scene, &c->w.json);
 }
 
 static enum df_code run_list_batches(struct df_db *db, struct df_work *w, struct df_err *err)
@@ -80,6 +100,7 @@ static enum df_code run_list_batches(struct df_db *db, struct df_work *w, struct
     struct df_list_query q = {DF_LIST_KEYS(batch_keys), .rows = &df_q_batch_page,
                               DF_LIST_FILTER({"client", client}, {"status", status_value(c)})};
 
+    c->scene = df_batch_scene_now(imports_of(w), w->now_ms);
     df_page_open(&w->json);
     enum df_code code = df_policies_get(w->access->policies, db, &c->client, &policy, err);
     if (code == DF_OK)
@@ -119,7 +140,12 @@ static enum df_code run_get_batch(struct df_db *db, struct df_work *w, struct df
 {
     struct call *c = (struct call *)w;
     int64_t status;
-    return df_batch_read(db, &c->id, &c->client, &w->json, &status, err);
+
+    c->scene = df_batch_scene_now(imports_of(w), w->now_ms);
+    enum df_code code = df_batch_scene_line(db, imports_of(w), &c->id, &c->scene, err);
+    return code == DF_OK
+               ? df_batch_read(db, &c->id, &c->client, &c->scene, &w->json, &status, err)
+               : code;
 }
 
 static bool read_batch_id(struct df_work *w, struct df_input *in)
@@ -175,21 +201,48 @@ static enum df_code find_counts(struct df_db *db, struct call *c, struct counts 
     return code == DF_OK && !found ? df_batch_not_found(&c->id, err) : code;
 }
 
-/* The item as it was sent, if that is kept and the client itself asks; else as it is stored, which
- * is masked. An operator finds it in the report, whose download is in the audit log. */
-static struct df_str item_payload(const struct call *c, struct df_result *r, struct df_arena *a)
+/* What is kept of an item that failed: nothing if its time is over. */
+static struct import_kept item_kept(const struct call *c, struct df_result *r, struct df_arena *a)
 {
-    const struct df_import_views *views = c->w.arg;
     struct import_kept kept = {.item = DF_STR_NULL};
     struct df_err ignored = DF_ERR_INIT;
 
-    if (!df_batch_is_operator(c->w.req) && !df_col_null(r, item_Sealed) &&
-        import_kept_open(df_imports_options_of(views->imports)->keys, &c->id,
+    if (df_col_null(r, item_Sealed) ||
+        import_kept_open(df_imports_options_of(imports_of(&c->w))->keys, &c->id,
                          df_col_int(r, item_Sequence), df_col_blob(r, item_Sealed), a, &kept,
-                         &ignored) == DF_OK &&
-        kept.item.ptr)
-        return kept.item;
-    return df_col_text(r, item_Payload);
+                         &ignored) != DF_OK)
+        kept = (struct import_kept){.item = DF_STR_NULL};
+    return kept;
+}
+
+/* The item as it was sent, if that is kept and the client itself asks; else as it is stored, which
+ * is masked. An operator finds it in the report, whose download is in the audit log. */
+static struct df_str item_payload(const struct call *c, struct df_result *r,
+                                  const struct import_kept *kept)
+{
+    return !df_batch_is_operator(c->w.req) && kept->item.ptr ? kept->item
+                                                             : df_col_text(r, item_Payload);
+}
+
+/* The record of an item that failed as it was uploaded; for operators masked. */
+static void write_values(const struct call *c, struct df_result *r, const struct import_kept *kept,
+                         struct df_json_out *out)
+{
+    const struct df_masker *m = df_imports_options_of(imports_of(&c->w))->masker;
+    struct df_str record = kept->record.ptr ? kept->record : df_col_text(r, item_Original);
+    struct df_buf masked;
+
+    df_json_key(out, "values");
+    if (df_col_int(r, item_Status) != DF_ITEM_STATUS_ERROR || !record.ptr ||
+        !df_batch_is_operator(c->w.req) || !m) {
+        df_json_stored(out, df_col_int(r, item_Status) == DF_ITEM_STATUS_ERROR ? record
+                                                                               : DF_STR_NULL);
+        return;
+    }
+    df_buf_init(&masked, DF_HASHED_GROWTH * record.len + DF_HASHED_GROWTH);
+    df_mask_json(m, record, &masked);
+    df_json_stored(out, df_buf_str(&masked));
+    df_buf_release(&masked);
 }
 
 static void write_item(void *arg, struct df_result *r)
@@ -199,13 +252,23 @@ static void write_item(void *arg, struct df_result *r)
     struct df_arena opened = {0};
     int64_t records = df_col_null(r, item_RecordCount) ? 1 : df_col_int(r, item_RecordCount);
 
+    if (c->written == c->w.page.size) { /* it only tells that there are more */
+        c->more = true;
+        return;
+    }
+    c->written++;
+    c->last = df_col_int(r, item_Sequence);
+    struct import_kept kept = item_kept(c, r, &opened);
     df_json_open(out, '{');
     df_json_kv_int(out, "sequence", df_col_int(r, item_Sequence));
+    df_json_kv_int_if(out, "row", !df_col_null(r, item_SourceRow), df_col_int(r, item_SourceRow));
     df_json_kv_text(out, "status", df_str_c(df_item_status_name(df_col_int(r, item_Status))));
+    df_json_kv_text(out, "reason", df_col_text(r, item_Reason));
     df_json_kv_told(out, "errorMessage", df_col_text(r, item_ErrorMessage));
     df_json_key(out, "payload");
-    df_json_stored(out, item_payload(c, r, &opened));
-    df_json_kv_int_if(out, "chunkId", !df_col_null(r, item_ChunkId), df_col_int(r, item_ChunkId));
+    df_json_stored(out, item_payload(c, r, &kept));
+    write_values(c, r, &kept, out);
+    df_json_kv_int_if(out, "chunkId", df_col_int(r, item_ChunkId) > 0, df_col_int(r, item_ChunkId));
     df_json_kv_time(out, "createdAt", df_col_time(r, item_CreatedAt));
     df_json_kv_int(out, "recordCount", records);
     df_json_close(out, '}');
@@ -216,15 +279,15 @@ static void write_item(void *arg, struct df_result *r)
 static enum df_code write_range(struct df_db *db, struct call *c, int64_t total, struct df_err *err)
 {
     const struct df_page *page = &c->w.page;
+    int64_t from = c->after >= 0 ? c->after + 1 : page->offset;
 
     c->w.page.total = total;
-    if (page->offset >= total)
+    if (from >= total)
         return DF_OK;
     return df_db_each(db,
                       DF_Q(item_range, .longest = df_int(PAYLOAD_LONGEST),
                            .expired = df_int(c->expired), .id = df_uuid(df_uuid_str(&c->id)),
-                           .from = df_int(page->offset),
-                           .until = df_int(page->offset + page->size)),
+                           .from = df_int(from), .until = df_int(from + page->size + 1)),
                       write_item, c, err);
 }
 
@@ -242,8 +305,10 @@ static enum df_code write_errors(struct df_db *db, struct call *c, const struct 
         code = df_db_query_int(db, DF_Q(item_error_total, .id = id), &page->total, err);
     if (code != DF_OK || page->offset >= page->total)
         return code;
-    code = df_db_query_int(db, DF_Q(item_error_first, .id = id, .offset = df_int(page->offset)),
-                           &first, err);
+    first = c->after + 1;
+    if (c->after < 0)
+        code = df_db_query_int(db, DF_Q(item_error_first, .id = id, .offset = df_int(page->offset)),
+                               &first, err);
     if (code == DF_E_NOT_FOUND) /* there are fewer errors now */
         return DF_OK;
     if (code != DF_OK)
@@ -251,8 +316,54 @@ static enum df_code write_errors(struct df_db *db, struct call *c, const struct 
     return df_db_each(db,
                       DF_Q(item_error_page, .longest = df_int(PAYLOAD_LONGEST),
                            .expired = df_int(c->expired), .id = id, .from = df_int(first),
-                           .limit = df_int(page->size)),
+                           .limit = df_int(page->size + 1)),
                       write_item, c, err);
+}
+
+/* The same for one reason. */
+static enum df_code write_of_reason(struct df_db *db, struct call *c, struct df_err *err)
+{
+    struct df_value id = df_uuid(df_uuid_str(&c->id));
+    struct df_value reason = df_text(df_str_c(c->reason->code));
+    struct df_page *page = &c->w.page;
+    int64_t first = c->after + 1;
+    enum df_code code = df_db_query_int(db, DF_Q(item_reason_total, .id = id, .reason = reason),
+                                        &page->total, err);
+
+    if (code == DF_OK && c->after < 0)
+        code = df_db_query_int(
+            db, DF_Q(item_reason_first, .id = id, .reason = reason, .offset = df_int(page->offset)),
+            &first, err);
+    if (code == DF_E_NOT_FOUND)
+        return DF_OK;
+    if (code != DF_OK)
+        return code;
+    return df_db_each(db,
+                      DF_Q(item_reason_page, .longest = df_int(PAYLOAD_LONGEST),
+                           .expired = df_int(c->expired), .id = id, .reason = reason,
+                           .from = df_int(first), .limit = df_int(page->size + 1)),
+                      write_item, c, err);
+}
+
+/* Counts up to COUNTED_MOST; beyond it, the batch's counters tell about how many there are. */
+static enum df_code count_items(struct df_db *db, struct call *c, const struct counts *n,
+                                struct df_err *err)
+{
+    struct df_page *page = &c->w.page;
+    int64_t about = c->status == DF_ITEM_STATUS_SKIPPED    ? n->skipped
+                    : c->status == DF_ITEM_STATUS_IMPORTED ? n->processed - n->errors - n->skipped
+                                                           : n->processed;
+    enum df_code code =
+        df_db_query_int(db,
+                        DF_Q(item_page_total, .id = df_uuid(df_uuid_str(&c->id)),
+                             .status = status_value(c), .most = df_int(COUNTED_MOST + 1)),
+                        &page->total, err);
+
+    if (code == DF_OK && page->total > COUNTED_MOST) {
+        c->is_estimate = true;
+        page->total = about > COUNTED_MOST ? about : COUNTED_MOST;
+    }
+    return code;
 }
 
 static enum df_code write_filtered(struct df_db *db, struct call *c, const struct counts *n,
@@ -267,15 +378,29 @@ static enum df_code write_filtered(struct df_db *db, struct call *c, const struc
     else if (n->dense && c->status == DF_ITEM_STATUS_IMPORTED)
         page->total = n->processed - n->errors - n->skipped;
     else
-        code = df_db_query_int(db, DF_Q(item_page_total, .id = id, .status = status_value(c)),
-                               &page->total, err);
+        code = count_items(db, c, n, err);
     if (code != DF_OK || page->offset >= page->total)
         return code;
     return df_db_each(db,
                       DF_Q(item_page, .longest = df_int(PAYLOAD_LONGEST),
                            .expired = df_int(c->expired), .id = id, .status = status_value(c),
-                           .limit = df_int(page->size), .offset = df_int(page->offset)),
+                           .from = df_int(c->after + 1), .limit = df_int(page->size + 1),
+                           .offset = df_int(c->after < 0 ? page->offset : 0)),
                       write_item, c, err);
+}
+
+static void end_item_list(struct call *c)
+{
+    struct df_json_out *out = &c->w.json;
+    char next[24];
+
+    (void)snprintf(next, sizeof next, "%lld", (long long)c->last);
+    df_json_close(out, ']');
+    df_page_write(&c->w.page, out);
+    if (c->is_estimate)
+        df_json_kv_bool(out, "totalIsEstimate", true);
+    df_json_kv_text(out, "next", c->more ? df_str_c(next) : DF_STR_NULL);
+    df_json_close(out, '}');
 }
 
 static enum df_code run_list_items(struct df_db *db, struct df_work *w, struct df_err *err)
@@ -283,19 +408,23 @@ static enum df_code run_list_items(struct df_db *db, struct df_work *w, struct d
     struct call *c = (struct call *)w;
     struct counts n = {0};
 
+    c->written = 0;
+    c->more = c->is_estimate = false;
     df_page_open(&w->json);
     enum df_code code = df_batch_scope(db, w->req, &c->id, &c->client, err);
     if (code == DF_OK)
         code = find_counts(db, c, &n, err);
     bool all =
         c->status < 0 || (c->status == DF_ITEM_STATUS_IMPORTED && n.errors == 0 && n.skipped == 0);
-    if (code == DF_OK && n.dense && all)
+    if (code == DF_OK && c->reason)
+        code = write_of_reason(db, c, err);
+    else if (code == DF_OK && n.dense && all)
         code = write_range(db, c, n.processed, err);
     else if (code == DF_OK && c->status == DF_ITEM_STATUS_ERROR)
         code = write_errors(db, c, &n, err);
     else if (code == DF_OK)
         code = write_filtered(db, c, &n, err);
-    df_page_close(&w->page, &w->json);
+    end_item_list(c);
     return code;
 }
 
@@ -310,6 +439,13 @@ static bool read_item_filter(struct df_work *w, struct df_input *in)
     struct call *c = (struct call *)w;
 
     read_status(c, in, item_status, "Imported, Error or Skipped");
+    struct df_str reason = df_input_filter(w->req, "reason");
+    c->reason = reason.ptr ? import_reason_find(reason) : NULL;
+    if (reason.ptr && !c->reason)
+        df_input_error(in, "reason", "must be the code of a reason, as PhoneMissing");
+    c->after = df_input_query_int(in, w->req, "after", 0, INT32_MAX, -1);
+    if (c->after >= 0 && df_input_filter(w->req, "page").ptr)
+        df_input_error(in, "after", "cannot be given together with page");
     return df_batch_param(w->req, &c->id);
 }
 
@@ -320,6 +456,69 @@ static const struct df_handler items = {
     .tells = true,
     .prepare = read_item_filter,
     .run = run_list_items,
+};
+
+/* --- GET /imports/{batchId}/reasons --- */
+
+struct reasons {
+    struct call c; /* first */
+    int64_t groups;
+    int64_t items;
+};
+
+static void write_group(struct df_json_out *out, struct df_str code, int64_t count, int64_t row)
+{
+    const struct import_reason *known = import_reason_find(code);
+
+    df_json_open(out, '{');
+    df_json_kv_text(out, "reason", code);
+    df_json_kv_text(out, "message", known ? df_str_c(known->text) : DF_STR_NULL);
+    df_json_kv_int(out, "count", count);
+    df_json_kv_int_if(out, "firstRow", row > 0, row);
+    df_json_kv_bool(out, "retryable", !known || known->is_retryable);
+    df_json_close(out, '}');
+}
+
+static void write_reason(void *arg, struct df_result *r)
+{
+    struct reasons *g = arg;
+    int64_t count = df_col_int(r, item_reason_groups_Items);
+
+    g->groups++;
+    g->items += count;
+    write_group(&g->c.w.json, df_col_text(r, item_reason_groups_Reason), count,
+                df_col_int(r, item_reason_groups_SourceRow));
+}
+
+/* Failed items that an earlier release settled have no code: they are one group without one. */
+static enum df_code run_list_reasons(struct df_db *db, struct df_work *w, struct df_err *err)
+{
+    struct reasons *g = (struct reasons *)w;
+    struct call *c = &g->c;
+    struct counts n = {0};
+
+    g->groups = g->items = 0;
+    df_page_open(&w->json);
+    enum df_code code = df_batch_scope(db, w->req, &c->id, &c->client, err);
+    if (code == DF_OK)
+        code = find_counts(db, c, &n, err);
+    if (code == DF_OK)
+        code = df_db_each(db, DF_Q(item_reason_groups, .id = df_uuid(df_uuid_str(&c->id))),
+                          write_reason, g, err);
+    if (code == DF_OK && n.errors > g->items) {
+        g->groups++;
+        write_group(&w->json, DF_STR_NULL, n.errors - g->items, 0);
+    }
+    df_json_close(&w->json, ']');
+    df_json_kv_int(&w->json, "total", g->groups);
+    df_json_close(&w->json, '}');
+    return code;
+}
+
+static const struct df_handler reasons = {
+    .size = sizeof(struct reasons),
+    .prepare = read_batch_id,
+    .run = run_list_reasons,
 };
 
 /* --- operators --- */
@@ -380,7 +579,8 @@ static bool read_search(struct df_work *w, struct df_input *in)
 
 static void write_operator_batch(void *arg, struct df_result *r)
 {
-    df_batch_write_operator(r, &((struct df_work *)arg)->json);
+    struct call *c = arg;
+    df_batch_write_operator(r, &c->scene, &c->w.json);
 }
 
 static struct df_list_query batch_keys(const struct search *s)
@@ -400,13 +600,14 @@ static struct df_list_query batch_keys(const struct search *s)
 
 static enum df_code run_search(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    const struct search *s = (const struct search *)w;
+    struct search *s = (struct search *)w;
     struct df_list_query keys = batch_keys(s);
     struct df_list_query q = {.newest = keys.newest,
                               .oldest = keys.oldest,
                               .rows = &df_q_batch_operator_page,
                               BATCH_FILTER(s)};
 
+    s->c.scene = df_batch_scene_now(imports_of(w), w->now_ms);
     return df_work_list(w, db, &q, write_operator_batch, err);
 }
 
@@ -490,9 +691,13 @@ static const struct df_handler export_batches = DF_EXPORT_AUDITED(struct export,
 
 static enum df_code run_operator_get(struct df_db *db, struct df_work *w, struct df_err *err)
 {
-    const struct call *c = (const struct call *)w;
+    struct call *c = (struct call *)w;
     bool found = false;
-    enum df_code code = df_db_one(db, DF_Q(batch_operator_get, .id = df_uuid(df_uuid_str(&c->id))),
+
+    c->scene = df_batch_scene_now(imports_of(w), w->now_ms);
+    enum df_code code = df_batch_scene_line(db, imports_of(w), &c->id, &c->scene, err);
+    if (code == DF_OK)
+        code = df_db_one(db, DF_Q(batch_operator_get, .id = df_uuid(df_uuid_str(&c->id))),
                                   write_operator_batch, w, &found, err);
 
     return code == DF_OK && !found ? df_batch_not_found(&c->id, err) : code;
@@ -515,6 +720,7 @@ const struct df_route df_imports_read_routes[] = {
     READ("", list),
     READ("/{batchId}", get),
     READ("/{batchId}/items", items),
+    READ("/{batchId}/reasons", reasons),
     READ("/{batchId}/errors.xlsx", df_import_xlsx_handler),
     READ("/{batchId}/errors.csv", df_import_csv_handler),
     READ("/{batchId}/errors.json", df_import_json_handler),
@@ -523,6 +729,7 @@ const struct df_route df_imports_read_routes[] = {
     ADMIN(".csv", export_batches),
     ADMIN("/{batchId}", operator_get),
     ADMIN("/{batchId}/items", items),
+    ADMIN("/{batchId}/reasons", reasons),
     ADMIN("/{batchId}/errors.xlsx", df_import_xlsx_handler),
     ADMIN("/{batchId}/errors.csv", df_import_csv_handler),
     ADMIN("/{batchId}/errors.json", df_import_json_handler),

@@ -41,6 +41,7 @@ struct stream {
 };
 
 struct df_import_events {
+    struct df_imports *imports;
     struct df_store *store;
     struct df_loop loop;
     struct look *look; /* used by the loop only */
@@ -69,6 +70,8 @@ struct look {
     struct df_uuid ids[GROUP];
     size_t count;
     bool asked_in[2];    /* by enum df_lang */
+    struct df_imports *imports;
+    struct df_batch_scene scene;
     struct df_buf asked; /* the ids, for the query */
     struct df_buf text;  /* the batches, one after the other */
     struct {
@@ -97,7 +100,7 @@ static void read_found(void *arg, struct df_result *r)
         df_json_out_init(&out, &l->text);
         out.lang = (enum df_lang)lang;
         if (l->asked_in[lang])
-            df_batch_write(r, &out);
+            df_batch_write(r, &l->scene, &out);
         l->found[l->found_count].in[lang].start = start;
         l->found[l->found_count].in[lang].len = l->text.len - start;
     }
@@ -112,6 +115,9 @@ static enum df_code run_batch_look(struct df_db *db, struct df_job *job, struct 
 
     df_buf_reset(&l->text);
     l->found_count = 0;
+    l->scene = df_batch_scene_now(l->imports,
+                                  df_wall_ms(df_imports_options_of(l->imports)->clock));
+    l->scene.away_next_ms = -1; /* it moves with the clock, and would look like news */
     enum df_code code = df_db_each(db, DF_Q(batch_watch, .ids = df_text(df_buf_str(&l->asked))),
                                    read_found, l, err);
     if (code == DF_OK && df_buf_failed(&l->text))
@@ -215,14 +221,18 @@ static int64_t watch_batches(void *arg)
     return idle ? DF_LOOP_IDLE : LOOK_MS;
 }
 
-struct df_import_events *df_import_events_new(struct df_store *store, const struct df_clock *clock)
+struct df_import_events *df_import_events_new(struct df_imports *imports)
 {
+    struct df_store *store = df_imports_options_of(imports)->store;
+    const struct df_clock *clock = df_imports_options_of(imports)->clock;
     struct df_import_events *e = df_calloc(1, sizeof *e);
+    e->imports = imports;
     e->store = store;
     crypto_generichash_keygen(e->key);
     df_mutex_init(&e->lock);
     e->look = df_calloc(1, sizeof *e->look);
     e->look->job.run = run_batch_look;
+    e->look->imports = imports;
     df_buf_init(&e->look->asked, (size_t)GROUP * (DF_UUID_LEN + 8));
     df_buf_init(&e->look->text, GROUP_MAX);
     df_loop_start(&e->loop, &(struct df_loop_options){.name = "events",
@@ -293,10 +303,12 @@ static enum df_code run_read_batch(struct df_db *db, struct df_work *w, struct d
     struct call *c = (struct call *)w;
     struct df_uuid client = c->client;
     int64_t status = 0;
+    struct df_batch_scene scene = df_batch_scene_now(c->events->imports, w->now_ms);
 
+    scene.away_next_ms = -1;
     enum df_code code = df_batch_scope(db, w->req, &c->id, &client, err);
     if (code == DF_OK)
-        code = df_batch_read(db, &c->id, &client, &w->json, &status, err);
+        code = df_batch_read(db, &c->id, &client, &scene, &w->json, &status, err);
     c->over = df_batch_is_over(status);
     return code == DF_OK && !c->is_operator ? find_client(db, c, err) : code;
 }

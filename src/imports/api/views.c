@@ -12,7 +12,7 @@ struct df_import_views *df_import_views_new(struct df_imports *imports,
 
     v->imports = imports;
     v->receiver = receiver;
-    v->events = df_import_events_new(store, df_imports_options_of(imports)->clock);
+    v->events = df_import_events_new(imports);
     v->reports = df_import_reports_new(store, df_imports_options_of(imports)->keys, temp_dir);
     v->acks = df_ack_waits_new(store, df_imports_options_of(imports)->clock);
     return v;

@@ -44,7 +44,7 @@ struct df_import_views {
     struct df_ack_waits *acks;
 };
 
-struct df_import_events *df_import_events_new(struct df_store *store, const struct df_clock *clock);
+struct df_import_events *df_import_events_new(struct df_imports *imports);
 void df_import_events_stop(struct df_import_events *e);
 void df_import_events_free(struct df_import_events *e);
 

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "imports/process/process_private.h"
+#include "imports/reasons.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -198,10 +199,12 @@ static void perform_chunk_action(struct import_chunk *c, enum import_chunk_actio
         return;
     case CHUNK_FAIL_NO_ACK:
         miss_ack(c);
-        import_fail_items(c, c->error);
+        import_fail_items(c, c->error, IMPORT_REASON_NO_ACK);
         return;
     case CHUNK_FAIL:
-        import_fail_items(c, c->error);
+        import_fail_items(c, c->error,
+                          c->verdict == IMPORT_REFUSED ? IMPORT_REASON_REFUSED
+                                                       : IMPORT_REASON_UNAVAILABLE);
         return;
     case CHUNK_COUNT_SETTLED:
         import_note_settled(c, f->now_ms);

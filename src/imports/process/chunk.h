@@ -33,9 +33,11 @@ struct import_item {
     size_t at; /* of its JSON: in the chunk's body if it is sent, else in `unsent` */
     size_t len;
     int64_t records; /* of the file that it stands for */
+    int64_t row;     /* where the record stands in the file, from 1; of a first attempt */
     bool sent;
     enum df_item_status status;
     struct df_str error; /* absent: none */
+    const char *code;    /* of the error: imports/reasons.h; static */
     size_t original_at;  /* of the record as uploaded, in `originals` */
     size_t original_len; /* 0: it is not kept */
 
@@ -172,8 +174,8 @@ void import_request(struct import_chunk *c);
 enum import_verdict import_judge(struct import_chunk *c, const char **ret_reason);
 /* Sets the results from a stored ack. */
 void import_apply_ack(struct import_chunk *c, struct df_str ack);
-/* Gives this error to the chunk and to all items that were sent. */
-void import_fail_items(struct import_chunk *c, struct df_str error);
+/* Gives this error and its code to the chunk and to all items that were sent. */
+void import_fail_items(struct import_chunk *c, struct df_str error, const char *code);
 
 /* --- figures.c --- */
 

@@ -9,6 +9,7 @@
 #include "imports/kept.h"
 #include "imports/process/process.sql.h"
 #include "imports/process/process_private.h"
+#include "imports/reasons.h"
 #include "privacy/subjects.h"
 
 #include <stdlib.h>
@@ -58,11 +59,13 @@ static void truncate_body(struct df_buf *b, size_t len)
 /* Keeps the record whose JSON is at the body's end, from `at` on; an item that is not sent moves to
  * `unsent`. */
 static void keep_item(struct import_chunk *c, size_t mark, size_t at, enum df_item_verdict verdict,
-                      struct df_str reason, int64_t sequence, int64_t records)
+                      struct df_str reason, int64_t row, int64_t records)
 {
     struct import_item *item = add_item(c);
+    int64_t sequence = c->batch->reading.next_sequence;
 
     item->sequence = sequence;
+    item->row = row;
     item->records = records;
     c->records += records;
     item->len = c->body.len - at;
@@ -76,6 +79,7 @@ static void keep_item(struct import_chunk *c, size_t mark, size_t at, enum df_it
         return;
     }
     item->status = verdict == DF_ITEM_SKIPPED ? DF_ITEM_STATUS_SKIPPED : DF_ITEM_STATUS_ERROR;
+    item->code = df_normaliser_code(c->batch->reading.normaliser);
     if (records > 1)
         item->error = df_arena_printf(&c->arena, "%lld empty rows", (long long)records);
     else
@@ -99,7 +103,7 @@ static enum df_code add_record(struct import_batch *b, struct import_chunk *c,
                                      &c->body, &verdict, &reason, err);
     if (code != DF_OK)
         return code;
-    keep_item(c, mark, at, verdict, reason, b->reading.next_sequence, records);
+    keep_item(c, mark, at, verdict, reason, (int64_t)record->row, records);
     if (verdict != DF_ITEM_SKIPPED)
         import_original_keep(c, &c->items[c->count - 1], record);
     b->reading.next_sequence += records;
@@ -132,7 +136,7 @@ enum df_code import_next_record(struct import_batch *b, struct df_record *ret, i
     enum df_code code = df_records_next(b->reading.records, ret, err);
     if (code != DF_ROW || b->row.rules < IMPORT_RULES_RUNS || !df_record_is_empty(ret))
         return code;
-    *ret = (struct df_record){.count = 0};
+    *ret = (struct df_record){.count = 0, .row = ret->row};
     return read_run(b, ret_count, err);
 }
 
@@ -220,6 +224,7 @@ static void leave_unsent(struct import_chunk *c)
         item->status = DF_ITEM_STATUS_ERROR;
         item->error = DF_STR("not sent again: the record, or another one of its chunk, is no "
                              "longer kept");
+        item->code = IMPORT_REASON_NOT_KEPT;
     }
     c->sent_count = 0;
     df_buf_reset(&c->body);

@@ -7,6 +7,7 @@
  */
 #include "base/personal.h"
 #include "imports/process/process_private.h"
+#include "imports/reasons.h"
 #include "json/doc.h"
 
 #include <stdio.h>
@@ -87,8 +88,10 @@ static void set_result(struct import_chunk *c, struct import_item *item, enum df
 {
     item->status = status;
     item->error = DF_STR_NULL;
+    item->code = NULL;
     if (status == DF_ITEM_STATUS_IMPORTED)
         return;
+    item->code = status == DF_ITEM_STATUS_ERROR ? IMPORT_REASON_REFUSED : IMPORT_REASON_SKIPPED;
     if (why.ptr)
         item->error = clean_text(&c->arena, why, IMPORT_ERROR_UNITS);
     else
@@ -151,13 +154,15 @@ static void apply_results(struct import_chunk *c, const struct df_json *answer)
                            : DF_STR("OmniFlow refused every item");
 }
 
-void import_fail_items(struct import_chunk *c, struct df_str error)
+void import_fail_items(struct import_chunk *c, struct df_str error, const char *code)
 {
     c->outcome = DF_CHUNK_ERROR;
     c->error = clean_text(&c->arena, error, IMPORT_SUMMARY_UNITS);
     for (size_t i = 0; i < c->count; i++) {
-        if (c->items[i].sent)
-            set_result(c, &c->items[i], DF_ITEM_STATUS_ERROR, c->error);
+        if (!c->items[i].sent)
+            continue;
+        set_result(c, &c->items[i], DF_ITEM_STATUS_ERROR, c->error);
+        c->items[i].code = code;
     }
 }
 
@@ -169,7 +174,7 @@ void import_apply_ack(struct import_chunk *c, struct df_str ack)
 
     df_arena_init(&tree);
     if (df_json_parse(&tree, ack, &root, &err) != DF_OK)
-        import_fail_items(c, DF_STR("the stored ack cannot be read"));
+        import_fail_items(c, DF_STR("the stored ack cannot be read"), IMPORT_REASON_UNAVAILABLE);
     else
         apply_results(c, root);
     df_arena_release(&tree);

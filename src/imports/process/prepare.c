@@ -234,7 +234,8 @@ static bool count_records(struct import_batch *b)
     if (code != DF_DONE)
         return end_by_file(b, code, &err);
     b->row.total = t.records;
-    b->row.rules = b->reading.records->dropped                   ? IMPORT_RULES_REPORTS
+    b->row.rules = b->row.mapping                                ? IMPORT_RULES_MAPPED
+                   : b->reading.records->dropped                 ? IMPORT_RULES_REPORTS
                    : t.has_runs || b->reading.records->unguarded ? IMPORT_RULES_RUNS
                                                                  : IMPORT_RULES_EACH;
     b->row.columns = import_columns_json(b);
@@ -266,6 +267,8 @@ static bool load_batch(struct import_batch *b)
     struct df_err err = DF_ERR_INIT;
     enum df_code code = import_load(b, &err);
 
+    if (code == DF_OK)
+        code = df_mapping_load(&b->arena, b->row.mapping_json, &b->row.mapping, &err);
     if (code != DF_OK)
         return import_batch_fails(b, code, &err);
     df_log_ctx_set(&b->log, "clientId", b->row.client);
@@ -310,7 +313,8 @@ static bool prepare_file(struct import_batch *b)
     b->reading.normaliser = df_normaliser_new(&(struct df_normalise_options){
         .origin_default = b->row.origin,
         .temp_dir = b->imports->opt.data_dir,
-        .seen_bytes = import_share(b->imports, SEEN_BYTES, SHARE_LEAST)});
+        .seen_bytes = import_share(b->imports, SEEN_BYTES, SHARE_LEAST),
+        .mapping = b->row.mapping});
     return true;
 }
 

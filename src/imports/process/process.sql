@@ -84,7 +84,7 @@ UPDATE BatchLocks SET IsLocked = :locked, LockOwnerBatchId = NULL, LockedAt = NU
 -- name: owner_load
 SELECT b.FileName, b.FileType, b.UploadPath, b.Checksum, b.OriginDefault, b.Sheet, b.TotalRecords, b.BatchSize, b.Attempt,
        b.RetryFromChunk, b.CorrelationId, b.MetadataCorrelationId, b.TraceId, b.TraceParent, c.ClientIdentifier, b.CutRules,
-       b.OutageSince, b.WaitingSince, COALESCE(b.OutageTries, 0) AS OutageTries, b.KeptLeftMs, b.ClientId
+       b.OutageSince, b.WaitingSince, COALESCE(b.OutageTries, 0) AS OutageTries, b.KeptLeftMs, b.ClientId, b.MappingJson
 FROM ImportBatch AS b
 JOIN Clients AS c ON c.Id = b.ClientId
 WHERE b.Id = :id;
@@ -106,12 +106,13 @@ SET ProcessedRecords = ProcessedRecords + :processed, ErrorCount = ErrorCount + 
     LastError = CASE WHEN 1 = :well AND OutageSince IS NOT NULL THEN :error ELSE COALESCE(:error, LastError) END,
     OutageSince = CASE WHEN 1 = :well THEN NULL ELSE OutageSince END,
     WaitingSince = CASE WHEN 1 = :well THEN NULL ELSE WaitingSince END,
-    OutageTries = CASE WHEN 1 = :well THEN NULL ELSE OutageTries END, LockedAt = :now, UpdatedAt = :now
+    OutageTries = CASE WHEN 1 = :well THEN NULL ELSE OutageTries END, RowsPerSecond = :rate, LockedAt = :now, UpdatedAt = :now
 WHERE Id = :id AND FencingToken = :token AND Status = 1;
 
 -- name: owner_finish
 UPDATE ImportBatch
 SET Status = :status, CompletedAt = :now, ErrorSummary = :summary, KeptUntil = COALESCE(:kept_until, KeptUntil), KeptLeftMs = NULL,
+    RetryableCount = (SELECT COUNT(*) FROM ImportItem AS i WHERE i.BatchId = :id AND i.Status = 1 AND i.ChunkId IS NOT NULL),
     LastError = CASE WHEN ErrorCount = 0 THEN :error ELSE COALESCE(:error, LastError) END, LockedAt = NULL, UpdatedAt = :now
 WHERE Id = :id AND FencingToken = :token AND Status = 1;
 
@@ -202,8 +203,9 @@ WHERE c.BatchId = n.id AND c.ChunkId = n.chunk AND c.Status < 3 AND (c.AckJson I
 RETURNING n.Nth;
 
 -- name: item_insert
-INSERT INTO ImportItem (BatchId, Sequence, PayloadJson, Status, ErrorMessage, ChunkId, PayloadHash, IsMasked, RecordCount, OriginalJson)
-VALUES (:id, :sequence, :payload, :status, :error, :chunk, :hash, :masked, :records, :original);
+INSERT INTO ImportItem (BatchId, Sequence, PayloadJson, Status, ErrorMessage, ChunkId, PayloadHash, IsMasked, RecordCount, OriginalJson,
+                        Reason, SourceRow)
+VALUES (:id, :sequence, :payload, :status, :error, :chunk, :hash, :masked, :records, :original, :reason, :row);
 
 -- name: kept_insert
 INSERT INTO ImportKept (BatchId, Sequence, KeyId, Sealed, CreatedAt) VALUES (:id, :sequence, :key, :sealed, :now);
@@ -251,14 +253,15 @@ WHERE i.BatchId = n.id AND i.Sequence = n.sequence;
 
 -- name: again_settle
 UPDATE ImportItem
-SET Status = :status, ErrorMessage = :error, ChunkId = :chunk,
+SET Status = :status, ErrorMessage = :error, Reason = :reason, ChunkId = :chunk,
     OriginalJson = CASE WHEN 1 = :failed THEN OriginalJson END
 WHERE BatchId = :id AND Sequence = :sequence;
 -- many: postgres
 UPDATE ImportItem AS i
-SET Status = n.status, ErrorMessage = n.error, ChunkId = n.chunk, OriginalJson = CASE WHEN n.failed = 1 THEN i.OriginalJson END
-FROM UNNEST(CAST(:status AS SMALLINT[]), CAST(:error AS TEXT[]), CAST(:chunk AS INT[]), CAST(:failed AS INT[]),
-            CAST(:id AS UUID[]), CAST(:sequence AS INT[])) AS n (status, error, chunk, failed, id, sequence)
+SET Status = n.status, ErrorMessage = n.error, Reason = n.reason, ChunkId = n.chunk,
+    OriginalJson = CASE WHEN n.failed = 1 THEN i.OriginalJson END
+FROM UNNEST(CAST(:status AS SMALLINT[]), CAST(:error AS TEXT[]), CAST(:reason AS TEXT[]), CAST(:chunk AS INT[]), CAST(:failed AS INT[]),
+            CAST(:id AS UUID[]), CAST(:sequence AS INT[])) AS n (status, error, reason, chunk, failed, id, sequence)
 WHERE i.BatchId = n.id AND i.Sequence = n.sequence;
 
 -- --- the end of what is kept ---
@@ -290,7 +293,7 @@ WHERE BatchId = :id AND Sequence <= :until
   AND EXISTS (SELECT 1 FROM ImportBatch AS b WHERE b.Id = :id AND b.KeptUntil <= :now);
 
 -- name: kept_over
-UPDATE ImportBatch SET KeptUntil = NULL WHERE Id = :id AND KeptUntil <= :now;
+UPDATE ImportBatch SET KeptUntil = NULL, RetryableCount = -1 WHERE Id = :id AND KeptUntil <= :now;
 
 -- --- the watchdog ---
 

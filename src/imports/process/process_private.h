@@ -37,12 +37,15 @@
  *   2  a run of empty records is one item, a sheet has at most as many rows as in Excel, and guards
  *      against formulas (formula.h) are removed
  *   3  columns that an error report added are left out
+ *   4  columns mean what the batch's mapping says (MappingJson); it is that of every batch with one,
+ *      from its upload on
  */
 enum {
     IMPORT_RULES_EACH = 1,
     IMPORT_RULES_RUNS = 2,
     IMPORT_RULES_REPORTS = 3,
-    IMPORT_RULES_NEWEST = IMPORT_RULES_REPORTS
+    IMPORT_RULES_MAPPED = DF_IMPORT_RULES_MAPPED,
+    IMPORT_RULES_NEWEST = IMPORT_RULES_MAPPED
 };
 
 /* The batch's row. Memory: the batch's arena. */
@@ -59,6 +62,8 @@ struct import_row {
     int64_t batch_size;
     int64_t rules;         /* IMPORT_RULES_; 0: not known yet */
     struct df_str columns; /* of the file, when it is counted; absent: none, or too long */
+    struct df_str mapping_json; /* of the client; absent: none */
+    struct df_mapping *mapping; /* the same, read */
     int64_t attempt;
     int64_t again_from; /* first chunk of a later attempt */
     struct df_str correlation_id;
@@ -130,6 +135,14 @@ struct import_hand {
     char error[IMPORT_PEER_ERROR + 1]; /* of the last failed call; may have the answer's body */
 };
 
+/* How fast this owner settles records: of each of the last 60 seconds. */
+#define IMPORT_RATE_SECONDS 60
+struct import_rate {
+    int64_t records[IMPORT_RATE_SECONDS]; /* by the second's number */
+    int64_t since_ms;                     /* monotonic: its first chunk; 0: none yet */
+    int64_t last_s;                       /* the second that was counted last */
+};
+
 /* The turn of the batch's client. */
 struct import_turn {
     int64_t since_ms;  /* monotonic: the first new chunk; -1: none yet */
@@ -168,6 +181,7 @@ struct import_batch {
     struct import_hand hand;
     struct import_settling *settling; /* the commit of hand.settling; NULL: none is under way */
     struct import_turn turn;
+    struct import_rate rate;
     struct import_mail mail;
 };
 

@@ -21,6 +21,7 @@
 
 #define SUMMARY_MAX ((size_t)256 << 10)
 #define MAX_OPEN    4096 /* chunks that earlier owners left */
+#define RATE_LEAST_MS 500
 
 struct owner_job {
     struct df_job job;
@@ -38,6 +39,7 @@ struct owner_job {
 struct import_settling {
     struct owner_job o; /* first */
     bool answered;      /* as in the hand when it was started */
+    int64_t rate;       /* records a second, these included; -1: not known */
     int64_t *changed;   /* for each chunk: rows that were settled, 0 or 1 */
     enum df_code code;
     struct df_err err;
@@ -148,6 +150,7 @@ static void read_batch_row(void *arg, struct df_result *r)
         .outage_tries = df_col_int(r, owner_load_OutageTries),
         .kept_left_ms =
             df_col_null(r, owner_load_KeptLeftMs) ? -1 : df_col_int(r, owner_load_KeptLeftMs),
+        .mapping_json = df_arena_str(a, df_col_text(r, owner_load_MappingJson)),
     };
 }
 
@@ -461,13 +464,19 @@ static enum df_code run_item_rows(struct df_db *db, const struct item_rows *r, s
     return code;
 }
 
+static struct df_value reason_of(const struct import_item *item)
+{
+    return df_text(item->code ? df_str_c(item->code) : DF_STR_NULL);
+}
+
 static void settle_again(struct item_rows *rows, const struct import_chunk *c,
                          const struct import_item *item, struct df_value error)
 {
     bool failed = item->status == DF_ITEM_STATUS_ERROR;
 
     DF_ROWS_ADD(&rows->settle, again_settle, .status = df_int(item->status),
-                .failed = df_int(failed), .error = error, .chunk = df_int(c->id),
+                .failed = df_int(failed), .error = error, .reason = reason_of(item),
+                .chunk = df_int(c->id),
                 .id = batch_id(c->batch), .sequence = df_int(item->sequence));
     if (!failed)
         DF_ROWS_ADD(&rows->drop, kept_drop, .id = batch_id(c->batch),
@@ -493,7 +502,9 @@ static void insert_item(struct item_rows *rows, const struct import_chunk *c,
                 .chunk = item->sent ? df_int(c->id) : df_null(DF_INT),
                 .hash = df_text(df_str_c(hash)), .masked = df_bool(masks),
                 .records = item->records > 1 ? df_int(item->records) : df_null(DF_INT),
-                .original = df_text(masks ? DF_STR_NULL : import_original_of(c, item)));
+                .original = df_text(masks ? DF_STR_NULL : import_original_of(c, item)),
+                .reason = reason_of(item),
+                .row = item->row > 0 ? df_int(item->row) : df_null(DF_INT));
     if (sealed.ptr)
         DF_ROWS_ADD(&rows->kept, kept_insert, .id = id, .sequence = df_int(item->sequence),
                     .key = df_int(df_sealed_key(sealed)), .sealed = df_blob(sealed),
@@ -542,6 +553,7 @@ static enum df_code add_progress(struct df_db *db, struct import_settling *s,
                       DF_Q(owner_progress, .processed = df_int(n->processed),
                            .errors = df_int(n->errors), .skipped = df_int(n->skipped),
                            .error = note(&s->o, n->last_error), .well = df_int(s->answered),
+                           .rate = s->rate < 0 ? df_null(DF_INT) : df_int(s->rate),
                            .now = import_now(b), .id = batch_id(b), .token = df_int(b->token)),
                       err);
 }
@@ -596,6 +608,30 @@ static void settle_done(struct df_job *job, enum df_code code, const struct df_e
     df_unlock(&i->lock);
 }
 
+/* Counts the chunks' records in this second, and returns the records a second of the last minute of
+ * this owner's work; -1: it has worked for too short a time. */
+static int64_t measure_rate(struct import_batch *b, const struct df_list *chunks)
+{
+    struct import_rate *r = &b->rate;
+    int64_t now_ms = import_mono_ms(b), now_s = now_ms / 1000, sum = 0;
+    const struct import_chunk *c;
+
+    DF_LIST_EACH (c, chunks, link)
+        if (r->since_ms == 0)
+            r->since_ms = c->first_ms;
+    for (int64_t s = r->last_s + 1; s <= now_s && s <= r->last_s + IMPORT_RATE_SECONDS; s++)
+        r->records[s % IMPORT_RATE_SECONDS] = 0;
+    r->last_s = now_s;
+    DF_LIST_EACH (c, chunks, link)
+        r->records[now_s % IMPORT_RATE_SECONDS] += c->records;
+    for (size_t i = 0; i < IMPORT_RATE_SECONDS; i++)
+        sum += r->records[i];
+    int64_t worked_ms = now_ms - r->since_ms;
+    if (worked_ms > IMPORT_RATE_SECONDS * 1000)
+        worked_ms = IMPORT_RATE_SECONDS * 1000;
+    return worked_ms < RATE_LEAST_MS ? -1 : sum * 1000 / worked_ms;
+}
+
 void import_settle_start(struct import_batch *b, struct df_list *chunks)
 {
     struct import_settling *s = df_calloc(1, sizeof(*s));
@@ -609,6 +645,7 @@ void import_settle_start(struct import_batch *b, struct df_list *chunks)
     s->o = (struct owner_job){
         .job = {.run = run_settle, .done = settle_done}, .b = b, .chunks = &b->hand.settling};
     s->answered = b->hand.answered;
+    s->rate = measure_rate(b, &b->hand.settling);
     s->changed = df_calloc(b->hand.settling.count, sizeof(*s->changed));
     prepare_job(&s->o);
     b->settling = s;

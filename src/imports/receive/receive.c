@@ -157,6 +157,7 @@ struct df_receiver *df_receiver_new(struct df_imports *imports)
     df_pool_start(&r->network, "uploads",
                   df_storage_is_remote(r->opt->storage) ? DF_RECEIVE_SENDERS : DF_RECEIVE_UPLOADERS,
                   QUEUE_SIZE, run_receive_task, NULL);
+    r->previews = df_previews_new(r);
     df_pool_start(&r->files, "files", DF_RECEIVE_THREADS, QUEUE_SIZE, run_receive_task, NULL);
     return r;
 }
@@ -166,6 +167,7 @@ void df_receiver_stop(struct df_receiver *r)
 {
     if (!r)
         return;
+    df_previews_stop(r->previews);
     df_pool_stop(&r->files);
     df_pool_stop(&r->network);
 }
@@ -175,6 +177,7 @@ void df_receiver_free(struct df_receiver *r)
     if (!r)
         return;
     df_receiver_stop(r);
+    df_previews_free(r->previews);
     df_pool_release(&r->files);
     df_pool_release(&r->network);
     free(r);

@@ -7,6 +7,20 @@ SELECT Id, RequestChecksum, PolicyDecision, ScheduledFor
 FROM ImportBatch
 WHERE ClientId = :client_id AND IdempotencyKey = CAST(:idempotency_key AS VARCHAR(201));
 
+-- What the client says of its files' columns, unless the upload says otherwise.
+-- name: receive_mapping
+SELECT MappingJson FROM ClientMapping WHERE ClientId = :client_id;
+
+-- The last batch with the same file, for a preview.
+-- name: receive_same_file
+SELECT Id, FileName, CreatedAt, Status FROM ImportBatch
+WHERE ClientId = :client_id AND Checksum = CAST(:checksum AS CHAR(65)) AND RemovingAt IS NULL
+ORDER BY CreatedAt DESC, Id DESC LIMIT 1;
+-- dialect: sqlserver
+SELECT TOP (1) Id, FileName, CreatedAt, Status FROM ImportBatch
+WHERE ClientId = :client_id AND Checksum = CAST(:checksum AS CHAR(65)) AND RemovingAt IS NULL
+ORDER BY CreatedAt DESC, Id DESC;
+
 -- name: receive_count_since
 SELECT COUNT(*) FROM ImportBatch
 WHERE ClientId = :client_id AND CreatedAt >= :since AND (PolicyDecision IS NULL OR PolicyDecision <> 'Rejected');
@@ -28,10 +42,12 @@ UPDATE Clients SET Status = Status OUTPUT inserted.Id WHERE Id = :client_id;
 -- name: receive_insert
 INSERT INTO ImportBatch (Id, ClientId, Status, FileName, FileType, FileSizeBytes, Checksum, UploadPath, PolicyDecision,
                          CreatedAt, UpdatedAt, ScheduledFor, OriginDefault, RequestedBy, MetadataJson, Sheet,
-                         IdempotencyKey, RequestChecksum, CorrelationId, MetadataCorrelationId, TraceId, TraceParent)
+                         IdempotencyKey, RequestChecksum, CorrelationId, MetadataCorrelationId, TraceId, TraceParent,
+                         MappingJson, CutRules)
 VALUES (:id, :client_id, :status, :file_name, :file_type, :file_size_bytes, :checksum, :upload_path, :policy_decision,
         :now, :now, :scheduled_for, :origin_default, :requested_by, :metadata, :sheet,
-        :idempotency_key, :request_checksum, :correlation_id, :metadata_correlation_id, :trace_id, :trace_parent);
+        :idempotency_key, :request_checksum, :correlation_id, :metadata_correlation_id, :trace_id, :trace_parent,
+        :mapping, :rules);
 
 -- A refused upload: one row for a client, rule and minute. It has no CompletedAt, since nothing was worked on.
 -- name: refusal_count

@@ -59,7 +59,7 @@ static enum df_code check_head(struct df_receive *up, struct df_err *err)
         return df_err_set(err, DF_E_TOO_LARGE,
                           "The file has more than the %" PRId64 " bytes that this server takes.",
                           opt->settings.max_upload_bytes);
-    if (!df_storage_is_remote(opt->storage) && least > df_storage_free_bytes(opt->storage))
+    if ((up->preview || !df_storage_is_remote(opt->storage)) && least > df_storage_free_bytes(opt->storage))
         return df_err_set(err, DF_E_DISK_FULL,
                           "the disk has no room for a file of %" PRIu64 " bytes", least);
     return DF_OK;
@@ -83,7 +83,8 @@ static bool upload_looked_up(struct df_work *w, enum df_code code, const struct 
 
 static const struct df_handler look_up = {.run = df_receive_look_up, .pass_on = upload_looked_up};
 
-static struct df_receive *receive_new(struct df_req *req, struct df_upload *take_upload)
+static struct df_receive *receive_new(struct df_req *req, struct df_upload *take_upload,
+                                      bool is_preview)
 {
     struct df_receiver *r = df_req_route_arg(req);
     struct df_receive *up = df_calloc(1, sizeof(*up));
@@ -94,7 +95,8 @@ static struct df_receive *receive_new(struct df_req *req, struct df_upload *take
         .client_id = df_auth_client(req)->id,
         .batch = df_uuid_v7(r->opt->clock),
         .began_ms = df_mono_ms(r->opt->clock),
-        .key = df_arena_str(df_req_arena(req), df_req_header(req, "Idempotency-Key")),
+        .key = is_preview ? DF_STR_NULL
+                          : df_arena_str(df_req_arena(req), df_req_header(req, "Idempotency-Key")),
         .facts = {.policy = &up->policy,
                   .maintenance = r->opt->maintenance,
                   .zone = r->opt->zone,
@@ -117,9 +119,10 @@ static enum df_code on_file_data(void *arg, struct df_str piece, struct df_err *
 }
 
 /* Takes the first piece of the body. From here on, on_upload_end frees the upload. */
-static enum df_code begin_upload(struct df_req *req, struct df_str piece, struct df_err *err)
+static enum df_code begin_upload(struct df_req *req, struct df_str piece, bool is_preview,
+                                 struct df_err *err)
 {
-    const struct df_upload_handler handler = {on_file_begin, on_file_data, req};
+    const struct df_upload_handler handler = {on_file_begin, on_file_data, req, is_preview};
     const struct df_receiver *r = df_req_route_arg(req);
     struct df_upload *upload = NULL;
     if (!df_req_charge(req, UPLOAD_BYTES + df_storage_writer_bytes(r->opt->storage,
@@ -128,9 +131,12 @@ static enum df_code begin_upload(struct df_req *req, struct df_str piece, struct
     enum df_code code = df_upload_new(df_req_header(req, "Content-Type"), handler, &upload, err);
     if (code != DF_OK)
         return code;
-    struct df_receive *up = receive_new(req, upload);
+    struct df_receive *up = receive_new(req, upload, is_preview);
     df_req_set_state(req, up);
-    df_log_ctx_set(df_req_log(req), "batchId", df_uuid_str(&up->batch));
+    if (is_preview)
+        df_preview_begin(up);
+    else
+        df_log_ctx_set(df_req_log(req), "batchId", df_uuid_str(&up->batch));
     if (check_head(up, err) != DF_OK) {
         df_receive_reject(up, err);
         return DF_OK;
@@ -155,17 +161,28 @@ static enum df_code feed_upload(struct df_receive *up, struct df_str piece, stru
 }
 
 /* Answers refusals itself, since they may name fields. */
-static enum df_code on_upload_data(struct df_req *req, const char *data, size_t len,
-                                   struct df_err *err)
+static enum df_code take_piece(struct df_req *req, struct df_str piece, bool is_preview,
+                               struct df_err *err)
 {
     struct df_receive *up = df_req_state(req);
 
     if (!up)
-        return begin_upload(req, df_str_n(data, len), err);
-    if (feed_upload(up, df_str_n(data, len), err) != DF_OK ||
-        df_receive_parts_pass(up, err) != DF_OK)
+        return begin_upload(req, piece, is_preview, err);
+    if (feed_upload(up, piece, err) != DF_OK || df_receive_parts_pass(up, err) != DF_OK)
         df_receive_reject(up, err);
     return DF_OK;
+}
+
+static enum df_code on_upload_data(struct df_req *req, const char *data, size_t len,
+                                   struct df_err *err)
+{
+    return take_piece(req, df_str_n(data, len), false, err);
+}
+
+static enum df_code on_preview_data(struct df_req *req, const char *data, size_t len,
+                                    struct df_err *err)
+{
+    return take_piece(req, df_str_n(data, len), true, err);
 }
 
 /* --- the end of the body --- */
@@ -232,7 +249,7 @@ static void wait_for_disk(struct df_work *w)
     struct df_err err = DF_ERR_INIT;
 
     up->work = w;
-    if (df_receive_hand_over(up))
+    if (up->preview ? df_preview_start(up) : df_receive_hand_over(up))
         return;
     (void)df_err_set(&err, DF_E_BUSY, "Too many uploads are waiting for the disk.");
     df_receive_reject(up, &err);
@@ -249,7 +266,7 @@ static void on_upload_end(struct df_req *req)
 
     if (!up)
         return;
-    if (up->outcome == DF_RECEIVE_OPEN) {
+    if (up->outcome == DF_RECEIVE_OPEN && !up->preview) {
         struct df_log_field said[] = {DF_FI("sizeBytes", up->size_bytes)};
         df_log_write(DF_LOG_INFO, "UploadAbandoned", said, 1, "the sender left");
     }
@@ -258,6 +275,7 @@ static void on_upload_end(struct df_req *req)
     df_checksum_free(up->hash);
     df_upload_free(up->upload);
     free(up->first);
+    free(up->preview);
     free(up);
 }
 
@@ -268,6 +286,15 @@ const struct df_route df_imports_receive_routes[] = {
      .scope = "imports",
      .body = DF_BODY_STREAM,
      .on_data = on_upload_data,
+     .handle = df_handle,
+     .handler = &receive,
+     .on_end = on_upload_end},
+    {.method = "POST",
+     .pattern = "/imports/preview",
+     .access = DF_ACCESS_CLIENT,
+     .scope = "imports",
+     .body = DF_BODY_STREAM,
+     .on_data = on_preview_data,
      .handle = df_handle,
      .handler = &receive,
      .on_end = on_upload_end},

@@ -53,6 +53,8 @@ enum df_code df_receive_admit(struct df_receive *up, struct df_err *err)
     df_usage_look(usage, &up->client_id, &use);
     up->facts.uploads = use.held;
     enum df_code code = df_policy_admit(&up->facts, &up->retry_after_s, err);
+    if (code == DF_OK && up->preview)
+        code = df_preview_admit(up, err);
     if (code != DF_OK)
         return code;
     up->counted = df_usage_upload_begin(usage, &up->client_id, most == DF_POLICY_NONE ? 0 : most);
@@ -83,6 +85,10 @@ void df_receive_end(struct df_receive *up, enum df_receive_outcome outcome)
         return;
     up->outcome = outcome;
     release_place(up);
+    if (up->preview) {
+        df_preview_end(up);
+        return;
+    }
     df_receive_file_drop(up);
     struct df_str labels[] = {df_str_c(df_auth_client(up->req)->identifier),
                               df_str_c(names[outcome])};
@@ -104,9 +110,11 @@ void df_receive_reject_fields(struct df_receive *up, const struct df_err *err,
                                   DF_FI("sizeBytes", up->size_bytes)};
     char retry_after[24];
 
-    df_receive_refused(up, err);
+    if (!up->preview)
+        df_receive_refused(up, err);
     df_receive_end(up, ours ? DF_RECEIVE_FAILED : DF_RECEIVE_REJECTED);
-    df_log_write(DF_LOG_INFO, "UploadRejected", said, sizeof said / sizeof said[0], "%s", "");
+    df_log_write(DF_LOG_INFO, up->preview ? "PreviewRejected" : "UploadRejected", said,
+                 sizeof said / sizeof said[0], "%s", "");
     if (up->retry_after_s > 0) {
         (void)snprintf(retry_after, sizeof retry_after, "%" PRId64, up->retry_after_s);
         (void)df_req_add_header(up->req, "Retry-After", df_str_c(retry_after));

@@ -17,6 +17,8 @@ enum df_code df_receive_file_begin(void *arg, const struct df_upload *u, struct 
     struct df_receive *up = arg;
 
     (void)u;
+    if (up->preview)
+        return df_preview_file_begin(up, err);
     if (up->earlier.found) {
         up->hash = df_checksum_new();
         return DF_OK;
@@ -63,6 +65,8 @@ enum df_code df_receive_file_data(void *arg, struct df_str piece, struct df_err 
     enum df_code code = check_size(up, err);
     if (code != DF_OK)
         return code;
+    if (up->preview)
+        return df_preview_file_data(up, piece, err);
     if (!up->hash)
         return df_storage_write(up->writer, piece.ptr, piece.len, err);
     df_checksum_add(up->hash, piece.ptr, piece.len);
@@ -146,7 +150,7 @@ static unsigned types_of_name(struct df_str name)
     return find_types(extensions, COUNT(extensions), extension, ANY);
 }
 
-static enum df_code check_claim(const struct df_receive *up, struct df_err *err)
+enum df_code df_receive_check_claim(const struct df_receive *up, struct df_err *err)
 {
     static const char *const names[] = {
         [DF_FILE_JSON] = "JSON", [DF_FILE_EXCEL] = "an Excel workbook", [DF_FILE_CSV] = "CSV"};
@@ -221,7 +225,7 @@ enum df_code df_receive_file_end(struct df_receive *up, struct df_err *err)
     code = judge_storage(up, detect_type(up, err), err);
     if (code == DF_OK) /* what has no row by then may be swept */
         code = df_receive_check_time(up, err);
-    return code == DF_OK ? check_claim(up, err) : code;
+    return code == DF_OK ? df_receive_check_claim(up, err) : code;
 }
 
 void df_receive_file_drop(struct df_receive *up)
@@ -264,6 +268,8 @@ void df_receive_sum_up(struct df_receive *up)
     add_field(hash, f->requested_by);
     add_field(hash, f->metadata);
     add_field(hash, f->sheet);
+    if (f->mapping.ptr) /* repeats of calls to an earlier release stay repeats */
+        add_field(hash, f->mapping);
     df_checksum_end(hash, up->request_checksum);
     df_checksum_free(hash);
 }

@@ -1,7 +1,7 @@
 /*
  * Shared by the files of receiving: HTTP (receive_api.c), threads (receive.c), the file
  * (receive_file.c), its parts (receive_parts.c), the database (receive_store.c), refusals
- * (receive_refusal.c), and how uploads end (receive_end.c).
+ * (receive_refusal.c), how uploads end (receive_end.c), and previews (receive_preview.c).
  */
 #ifndef DF_IMPORTS_RECEIVE_PRIVATE_H
 #define DF_IMPORTS_RECEIVE_PRIVATE_H
@@ -12,6 +12,7 @@
 #include "imports/policy.h"
 #include "imports/receive/receive.h"
 #include "imports/receive/upload.h"
+#include "tabular/mapping.h"
 #include "tabular/records.h"
 
 #define DF_RECEIVE_SHEET_MAX 100 /* ImportBatch.Sheet */
@@ -40,6 +41,7 @@ struct df_receiver {
     const struct df_imports_options *opt;
     struct df_pool files;   /* complete uploads */
     struct df_pool network; /* tasks that may reach the outside storage */
+    struct df_previews *previews;
 };
 
 /* The batch of the first call with the same Idempotency-Key. */
@@ -74,7 +76,9 @@ struct df_receive {
     int64_t size_limit;    /* of the policy */
     int64_t retry_after_s; /* of a refusal; 0: none */
     struct df_receive_earlier earlier;
+    struct df_str kept_mapping; /* what the client keeps for its uploads; absent: nothing */
 
+    struct df_preview *preview; /* the file is only looked at (receive_preview.c); NULL: it is an upload */
     struct df_upload *upload;
     struct df_storage_writer *writer; /* NULL: not begun, finished, or hash is used */
     struct df_receive_parts *parts;   /* has the writer of an upload to the outside storage */
@@ -131,6 +135,26 @@ void df_receive_file_drop(struct df_receive *up);
 /* Computes request_checksum over file and fields: a repeated call must have the same. */
 void df_receive_sum_up(struct df_receive *up);
 
+/* Whether the file is what it was declared to be. */
+enum df_code df_receive_check_claim(const struct df_receive *up, struct df_err *err) DF_MUST_CHECK;
+
+/* --- receive_preview.c --- */
+
+struct df_previews *df_previews_new(struct df_receiver *r);
+void df_previews_stop(struct df_previews *p);
+void df_previews_free(struct df_previews *p);
+/* Makes the upload a preview. */
+void df_preview_begin(struct df_receive *up);
+/* Takes a place among the previews. */
+enum df_code df_preview_admit(struct df_receive *up, struct df_err *err) DF_MUST_CHECK;
+enum df_code df_preview_file_begin(struct df_receive *up, struct df_err *err) DF_MUST_CHECK;
+enum df_code df_preview_file_data(struct df_receive *up, struct df_str piece,
+                                  struct df_err *err) DF_MUST_CHECK;
+/* After the body: has the file looked at. False: too many wait. */
+bool df_preview_start(struct df_receive *up);
+/* Gives back the place and the file. Any number of calls. */
+void df_preview_end(struct df_receive *up);
+
 /* --- receive_parts.c --- */
 
 void df_receive_parts_register(void);
@@ -156,6 +180,10 @@ void df_receive_refused(const struct df_receive *up, const struct df_err *err);
 /* Looks up the policy and an earlier call: fills policy, facts and earlier of the request's state.
  */
 enum df_code df_receive_look_up(struct df_db *db, struct df_work *w,
+                                struct df_err *err) DF_MUST_CHECK;
+/* The mapping by which the file is read: the upload's, then the client's. NULL: none. Memory: the
+ * request's arena. */
+enum df_code df_receive_mapping(struct df_receive *up, struct df_mapping **ret,
                                 struct df_err *err) DF_MUST_CHECK;
 /* The correlationId of the upload's metadata if it can go into log lines and columns; else absent.
  */

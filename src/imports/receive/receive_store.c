@@ -59,6 +59,14 @@ static enum df_code count_usage(struct df_db *db, struct df_receive *up, int64_t
     return code;
 }
 
+static void read_kept_mapping(void *arg, struct df_result *r)
+{
+    struct df_receive *up = arg;
+
+    up->kept_mapping =
+        df_arena_str(df_req_arena(up->req), df_col_text(r, receive_mapping_MappingJson));
+}
+
 enum df_code df_receive_look_up(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct df_receive *up = df_req_state(w->req);
@@ -68,7 +76,43 @@ enum df_code df_receive_look_up(struct df_db *db, struct df_work *w, struct df_e
         code = df_policy_load(db, df_uuid_str(&up->client_id), &up->policy, err);
     if (code == DF_OK && !up->earlier.found)
         code = count_usage(db, up, df_wall_ms(up->receiver->opt->clock), err);
+    if (code == DF_OK && !up->earlier.found)
+        code =
+            df_db_each(db, DF_Q(receive_mapping, .client_id = df_uuid(df_uuid_str(&up->client_id))),
+                       read_kept_mapping, up, err);
     return code;
+}
+
+/* --- the mapping --- */
+
+enum df_code df_receive_mapping(struct df_receive *up, struct df_mapping **ret, struct df_err *err)
+{
+    struct df_arena *a = df_req_arena(up->req);
+    struct df_mapping *own = NULL, *kept = NULL;
+    enum df_code code = df_mapping_load(a, df_upload_fields(up->upload)->mapping, &own, err);
+
+    if (code == DF_OK)
+        code = df_mapping_load(a, up->kept_mapping, &kept, err);
+    *ret = code == DF_OK ? df_mapping_join(a, own, kept) : NULL;
+    return code;
+}
+
+static enum df_code write_mapping(struct df_receive *up, struct df_str *ret, struct df_err *err)
+{
+    struct df_mapping *m;
+    struct df_json_out out;
+    struct df_buf text;
+    enum df_code code = df_receive_mapping(up, &m, err);
+
+    *ret = DF_STR_NULL;
+    if (code != DF_OK || !m)
+        return code;
+    df_buf_init(&text, 2 * DF_MAPPING_BYTES);
+    df_json_out_init(&out, &text);
+    df_mapping_write(m, &out);
+    *ret = df_arena_str(df_req_arena(up->req), df_buf_str(&text));
+    df_buf_release(&text);
+    return DF_OK;
 }
 
 /* --- the row --- */
@@ -119,12 +163,16 @@ static struct df_str masked_metadata(const struct df_receive *up)
     return text;
 }
 
-static enum df_code insert_batch(struct df_db *db, const struct df_receive *up, struct df_err *err)
+static enum df_code insert_batch(struct df_db *db, struct df_receive *up, struct df_err *err)
 {
     const struct df_upload_fields *f = df_upload_fields(up->upload);
     bool later = up->decision.scheduled;
     struct df_arena *a = df_req_arena(up->req);
+    struct df_str mapping;
+    enum df_code code = write_mapping(up, &mapping, err);
 
+    if (code != DF_OK)
+        return code;
     return df_db_exec(
         db,
         DF_Q(receive_insert, .id = df_uuid(df_uuid_str(&up->batch)),
@@ -145,7 +193,9 @@ static enum df_code insert_batch(struct df_db *db, const struct df_receive *up, 
              .correlation_id = df_text(df_req_correlation_id(up->req)),
              .metadata_correlation_id = df_text(df_receive_metadata_id(up)),
              .trace_id = df_text(df_req_trace_id(up->req)),
-             .trace_parent = df_text(df_trace_parent(df_req_trace(up->req)))),
+             .trace_parent = df_text(df_trace_parent(df_req_trace(up->req))),
+             .mapping = df_text(mapping),
+             .rules = mapping.ptr ? df_int(DF_IMPORT_RULES_MAPPED) : df_null(DF_INT)),
         NULL, err);
 }
 

@@ -6,6 +6,7 @@
 #include "base/personal.h"
 #include "net/field.h"
 #include "net/multipart.h"
+#include "tabular/mapping.h"
 #include "json/doc.h"
 #include "json/stream.h"
 #include "json/write.h"
@@ -13,6 +14,8 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#define CHECKSUM_LEN 64
 
 #define SLICE ((size_t)32 << 10) /* of base64 text, decoded at a time */
 
@@ -23,6 +26,9 @@ enum field {
     FILE_NAME,
     CONTENT_TYPE,
     SHEET,
+    MAPPING,
+    CHECKSUM,
+    COMPLETE,
     THE_FILE,
     NO_FIELD, /* unknown, or its value is ignored */
 };
@@ -34,6 +40,9 @@ static const struct df_str names[NO_FIELD] = {
     [FILE_NAME] = DF_STR_INIT("fileName"),
     [CONTENT_TYPE] = DF_STR_INIT("contentType"),
     [SHEET] = DF_STR_INIT("sheet"),
+    [MAPPING] = DF_STR_INIT("mapping"),
+    [CHECKSUM] = DF_STR_INIT("checksum"),
+    [COMPLETE] = DF_STR_INIT("complete"),
     [THE_FILE] = DF_STR_INIT("file"),
 };
 
@@ -44,9 +53,11 @@ struct df_upload {
 
     struct df_arena arena;
     struct df_upload_fields fields;
-    struct df_field_error errors[NO_FIELD]; /* at most one for each field */
+    /* At most one for each field, and for some entries of a mapping. */
+    struct df_field_error errors[NO_FIELD + DF_UPLOAD_MAPPING_ERRORS];
     size_t error_count;
     bool given[NO_FIELD];
+    size_t mapping_errors;
 
     enum field current;  /* the field whose value is arriving */
     struct df_buf value; /* the part of it that has arrived */
@@ -77,6 +88,11 @@ static struct df_str *text_of(struct df_upload *u, enum field f)
         return &u->fields.content_type;
     case SHEET:
         return &u->fields.sheet;
+    case MAPPING:
+        return &u->fields.mapping;
+    case CHECKSUM:
+        return &u->fields.checksum;
+    case COMPLETE:
     case THE_FILE:
     case NO_FIELD:
         break;
@@ -84,13 +100,19 @@ static struct df_str *text_of(struct df_upload *u, enum field f)
     abort();
 }
 
-static enum field field_named(struct df_str name)
+static enum field field_named(const struct df_upload *u, struct df_str name)
 {
     unsigned f = 0;
 
     while (f < NO_FIELD && !df_str_ieq(name, names[f]))
         f++;
-    return (enum field)f;
+    return (f == CHECKSUM || f == COMPLETE) && !u->handler.is_preview ? NO_FIELD : (enum field)f;
+}
+
+/* Its value is a JSON object, or text that holds one. */
+static bool is_object(enum field f)
+{
+    return f == METADATA || f == MAPPING;
 }
 
 /* --- problems --------------------------------------------------------------------------------- */
@@ -109,7 +131,7 @@ __attribute__((format(printf, 3, 4))) static void add_error(struct df_upload *u,
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    assert(u->error_count < NO_FIELD);
+    assert(u->error_count < sizeof u->errors / sizeof u->errors[0]);
     u->errors[u->error_count++] =
         (struct df_field_error){names[f], df_arena_str(&u->arena, df_str_c(text))};
 }
@@ -128,6 +150,7 @@ static enum df_code begin_field(struct df_upload *u, enum field f, struct df_err
 {
     u->current = f;
     df_buf_reset(&u->value);
+    u->value.max = f == MAPPING ? DF_MAPPING_BYTES : DF_UPLOAD_METADATA_BYTES;
     if (f == NO_FIELD)
         return DF_OK;
     if (u->given[f]) {
@@ -150,7 +173,7 @@ static bool check_text(struct df_upload *u, enum field f, struct df_str s)
         add_error(u, f, "has a NUL in it");
         return false;
     }
-    if (f != METADATA && df_utf8_count(s) > max) {
+    if (!is_object(f) && df_utf8_count(s) > max) {
         add_error(u, f, "has %zu characters, at most %zu are allowed", df_utf8_count(s), max);
         return false;
     }
@@ -188,6 +211,63 @@ static void check_metadata(struct df_upload *u, struct df_str text)
     df_arena_release(&arena);
 }
 
+/* Names the first problems, one by one, and leaves room for the errors of other fields. */
+static void mapping_is_bad(void *arg, struct df_str name, const char *what)
+{
+    struct df_upload *u = arg;
+
+    if (!name.ptr) {
+        add_error(u, MAPPING, "%s", what);
+        return;
+    }
+    if (u->mapping_errors++ >= DF_UPLOAD_MAPPING_ERRORS)
+        return;
+    u->errors[u->error_count++] =
+        (struct df_field_error){df_arena_printf(&u->arena, "mapping." DF_STR_FMT, DF_STR_ARG(name)),
+                                df_arena_str(&u->arena, df_str_c(what))};
+}
+
+static void check_mapping(struct df_upload *u, struct df_str text)
+{
+    struct df_arena arena;
+    struct df_err err = DF_ERR_INIT;
+    const struct df_json *doc;
+
+    df_arena_init(&arena);
+    if (df_json_parse(&arena, text, &doc, &err) != DF_OK)
+        add_error(u, MAPPING, "must be a JSON object: %s", err.detail);
+    else
+        (void)df_mapping_read(&arena, doc, (struct df_mapping_problems){mapping_is_bad, u});
+    df_arena_release(&arena);
+}
+
+/* Both spellings of the hexadecimal digits are one checksum. */
+static void take_checksum(struct df_upload *u, struct df_str s)
+{
+    char *sum = df_arena_alloc(&u->arena, s.len);
+
+    if (s.len != CHECKSUM_LEN) {
+        add_error(u, CHECKSUM, "must be a SHA-256 in 64 hexadecimal digits");
+        return;
+    }
+    for (size_t i = 0; i < s.len; i++) {
+        if (df_hex_digit(s.ptr[i]) < 0) {
+            add_error(u, CHECKSUM, "must be a SHA-256 in 64 hexadecimal digits");
+            return;
+        }
+        sum[i] = (char)(s.ptr[i] >= 'A' && s.ptr[i] <= 'F' ? s.ptr[i] | 0x20 : s.ptr[i]);
+    }
+    u->fields.checksum = df_str_n(sum, s.len);
+}
+
+static void take_complete(struct df_upload *u, struct df_str s)
+{
+    if (df_str_ieq(s, DF_STR("false")) || df_str_ieq(s, DF_STR("true")))
+        u->fields.is_head = df_str_ieq(s, DF_STR("false"));
+    else
+        add_error(u, COMPLETE, "must be true or false");
+}
+
 static void end_field(struct df_upload *u)
 {
     enum field f = u->current;
@@ -200,8 +280,14 @@ static void end_field(struct df_upload *u)
     }
     if (!check_text(u, f, s) || df_str_trim(s).len == 0)
         return;
+    if (f == CHECKSUM || f == COMPLETE) {
+        (f == CHECKSUM ? take_checksum : take_complete)(u, df_str_trim(s));
+        return;
+    }
     if (f == METADATA)
         check_metadata(u, s);
+    if (f == MAPPING)
+        check_mapping(u, s);
     *text_of(u, f) = df_arena_str(&u->arena, s);
 }
 
@@ -281,6 +367,8 @@ static void take_json_text(struct df_upload *u, enum df_json_token t, struct df_
         df_buf_adds(&u->value, text);
         if (t != DF_TOK_STRING_PART)
             end_field(u);
+    } else if (u->current == COMPLETE && (t == DF_TOK_TRUE || t == DF_TOK_FALSE)) {
+        take_complete(u, t == DF_TOK_TRUE ? DF_STR("true") : DF_STR("false"));
     } else if (t != DF_TOK_NULL) {
         add_error(u, u->current, "must be text");
         u->current = NO_FIELD;
@@ -333,9 +421,9 @@ static void write_token(struct df_upload *u, enum df_json_token t, struct df_str
     }
 }
 
-/* Metadata is an object, or text that holds one, as in multipart. */
-static void take_json_metadata(struct df_upload *u, enum df_json_token t, struct df_str text,
-                               unsigned depth)
+/* Metadata and mapping are an object, or text that holds one, as in multipart. */
+static void take_json_object(struct df_upload *u, enum df_json_token t, struct df_str text,
+                             unsigned depth)
 {
     bool string = t == DF_TOK_STRING || t == DF_TOK_STRING_PART;
 
@@ -348,7 +436,7 @@ static void take_json_metadata(struct df_upload *u, enum df_json_token t, struct
         if (depth == 1 && t == DF_TOK_OBJECT_END)
             end_field(u);
     } else if (t != DF_TOK_NULL) {
-        add_error(u, METADATA, "must be a JSON object");
+        add_error(u, u->current, "must be a JSON object");
         u->current = NO_FIELD;
     }
 }
@@ -363,17 +451,20 @@ static enum df_code on_token(void *arg, enum df_json_token t, struct df_str text
                    ? DF_OK
                    : df_err_set(err, DF_E_BAD_REQUEST, "The body must be a JSON object.");
     if (depth == 1 && t == DF_TOK_KEY)
-        return begin_field(u, field_named(text), err);
+        return begin_field(u, field_named(u, text), err);
     switch (u->current) {
     case ORIGIN_DEFAULT:
     case REQUESTED_BY:
     case FILE_NAME:
     case CONTENT_TYPE:
     case SHEET:
+    case CHECKSUM:
+    case COMPLETE:
         take_json_text(u, t, text);
         break;
     case METADATA:
-        take_json_metadata(u, t, text, depth);
+    case MAPPING:
+        take_json_object(u, t, text, depth);
         break;
     case THE_FILE:
         return take_json_file(u, t, text, err);
@@ -407,7 +498,7 @@ static struct df_str base_name(struct df_str path)
 static enum df_code on_part(void *arg, const struct df_multipart_part *part, struct df_err *err)
 {
     struct df_upload *u = arg;
-    enum field f = field_named(part->name);
+    enum field f = field_named(u, part->name);
 
     if (f == NO_FIELD && part->file_name.len > 0)
         f = THE_FILE;

@@ -19,6 +19,7 @@
 #define DF_UPLOAD_TEXT_CHARS      200 /* of a field */
 #define DF_UPLOAD_FILE_NAME_CHARS 260 /* ImportBatch.FileName */
 #define DF_UPLOAD_METADATA_BYTES  ((size_t)64 << 10)
+#define DF_UPLOAD_MAPPING_ERRORS  32 /* entries of a mapping that an answer names */
 #define DF_UPLOAD_HEAD_BYTES      ((size_t)4 << 10)
 
 /* Absent: not given, or blank. Valid UTF-8 without NUL. Valid as long as the upload. */
@@ -30,6 +31,9 @@ struct df_upload_fields {
     struct df_str file_name;      /* never absent after finish */
     struct df_str content_type;   /* declared for the file */
     struct df_str sheet;
+    struct df_str mapping;  /* the text of a JSON object, checked (tabular/mapping.h) */
+    struct df_str checksum; /* of a preview: of the whole file, in lower case */
+    bool is_head;           /* of a preview: the file's end is missing */
 };
 
 struct df_upload;
@@ -42,6 +46,7 @@ struct df_upload_handler {
     /* df_upload_head includes the piece, as far as there is room. */
     enum df_code (*file_data)(void *arg, struct df_str piece, struct df_err *err);
     void *arg;
+    bool is_preview; /* `checksum` and `complete` are fields too */
 };
 
 /* DF_E_MEDIA_TYPE: the request's Content-Type is neither multipart nor JSON. */
