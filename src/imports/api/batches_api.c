@@ -472,7 +472,7 @@ static void write_group(struct df_json_out *out, struct df_str code, int64_t cou
 
     df_json_open(out, '{');
     df_json_kv_text(out, "reason", code);
-    df_json_kv_text(out, "message", known ? df_str_c(known->text) : DF_STR_NULL);
+    df_json_kv_told(out, "message", known ? df_str_c(known->text) : DF_STR_NULL);
     df_json_kv_int(out, "count", count);
     df_json_kv_int_if(out, "firstRow", row > 0, row);
     df_json_kv_bool(out, "retryable", !known || known->is_retryable);
@@ -517,6 +517,7 @@ static enum df_code run_list_reasons(struct df_db *db, struct df_work *w, struct
 
 static const struct df_handler reasons = {
     .size = sizeof(struct reasons),
+    .tells = true,
     .prepare = read_batch_id,
     .run = run_list_reasons,
 };

@@ -529,7 +529,7 @@ static void write_problems(const struct look *k, struct df_json_out *out)
         const struct problem *p = &k->problems[i];
         df_json_open(out, '{');
         df_json_kv_text(out, "reason", df_str_c(p->code));
-        df_json_kv_text(out, "message", p->text);
+        df_json_kv_told(out, "message", p->text);
         df_json_kv_text(out, "status", p->skipped ? DF_STR("Skipped") : DF_STR("Error"));
         df_json_kv_int(out, "count", p->count);
         df_json_kv_int(out, "firstRow", (int64_t)p->first_row);
@@ -620,6 +620,8 @@ static void answer_preview(struct look *k)
 
     df_req_buf(up->req, &out, PREVIEW_ANSWER_MAX);
     df_json_out_init(&json, &out);
+    json.lang = df_req_language(up->req);
+    df_req_add_language(up->req, json.lang);
     write_look(k, &json);
     up->preview->made = true;
     df_log_write(DF_LOG_INFO, "ImportPreviewed", said, 3, "%s", "");
