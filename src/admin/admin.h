@@ -7,6 +7,8 @@
 
 extern const struct df_route df_admin_routes[];
 extern const struct df_route df_policy_routes[];
+/* Their arg points to the text of imports.maintenance_windows, which may be NULL. */
+extern const struct df_route df_maintenance_routes[];
 extern const struct df_route df_search_routes[];
 extern const struct df_route df_timeline_routes[]; /* with a struct df_delivery */
 extern const struct df_route df_key_routes[];      /* with a struct df_key_watch */

@@ -1,5 +1,6 @@
--- GET /admin/search: each query looks for one kind of document by one of its ids, and has an index for it
+-- GET /admin/search and GET /search: each query looks for one kind of document by one of its ids, and has an index for it
 -- (143_search.sql has those that nothing else needs). Title, Part and Number are what a person knows the document by.
+-- If :any_client is 0, only documents of :client are found.
 
 -- name: search_ticket
 -- row: found
@@ -7,6 +8,7 @@ SELECT t.Id, t.BusinessDocId AS Title, t.BusinessEntity AS Part, t.PhaseCode AS 
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = t.ClientId) AS ClientId, t.CreatedAt
 FROM TB_TICKET_INTERFACE AS t
 WHERE t.BusinessDocId = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR t.ClientId = :client)
 ORDER BY t.Id DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -14,6 +16,7 @@ SELECT TOP (:limit) t.Id, t.BusinessDocId AS Title, t.BusinessEntity AS Part, t.
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = t.ClientId) AS ClientId, t.CreatedAt
 FROM TB_TICKET_INTERFACE AS t
 WHERE t.BusinessDocId = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR t.ClientId = :client)
 ORDER BY t.Id DESC;
 
 -- name: search_ticket_id
@@ -22,6 +25,7 @@ SELECT t.Id, t.BusinessDocId AS Title, t.BusinessEntity AS Part, t.PhaseCode AS 
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = t.ClientId) AS ClientId, t.CreatedAt
 FROM TB_TICKET_INTERFACE AS t
 WHERE t.Id = :number
+  AND (CAST(:any_client AS INT) = 1 OR t.ClientId = :client)
 ORDER BY t.Id DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -29,6 +33,7 @@ SELECT TOP (:limit) t.Id, t.BusinessDocId AS Title, t.BusinessEntity AS Part, t.
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = t.ClientId) AS ClientId, t.CreatedAt
 FROM TB_TICKET_INTERFACE AS t
 WHERE t.Id = :number
+  AND (CAST(:any_client AS INT) = 1 OR t.ClientId = :client)
 ORDER BY t.Id DESC;
 
 -- name: search_counterparty
@@ -37,6 +42,7 @@ SELECT p.Id, p.BusinessDocId AS Title, p.BusinessEntity AS Part, CAST(NULL AS IN
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = p.ClientId) AS ClientId, p.CreatedAt
 FROM TB_COUNTERPARTIES AS p
 WHERE p.BusinessDocId = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR p.ClientId = :client)
 ORDER BY p.Id DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -44,6 +50,7 @@ SELECT TOP (:limit) p.Id, p.BusinessDocId AS Title, p.BusinessEntity AS Part, CA
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = p.ClientId) AS ClientId, p.CreatedAt
 FROM TB_COUNTERPARTIES AS p
 WHERE p.BusinessDocId = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR p.ClientId = :client)
 ORDER BY p.Id DESC;
 
 -- name: search_counterparty_key
@@ -52,6 +59,7 @@ SELECT p.Id, p.BusinessDocId AS Title, p.BusinessEntity AS Part, CAST(NULL AS IN
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = p.ClientId) AS ClientId, p.CreatedAt
 FROM TB_COUNTERPARTIES AS p
 WHERE p.CounterpartyId = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR p.ClientId = :client)
 ORDER BY p.Id DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -59,6 +67,7 @@ SELECT TOP (:limit) p.Id, p.BusinessDocId AS Title, p.BusinessEntity AS Part, CA
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = p.ClientId) AS ClientId, p.CreatedAt
 FROM TB_COUNTERPARTIES AS p
 WHERE p.CounterpartyId = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR p.ClientId = :client)
 ORDER BY p.Id DESC;
 
 -- name: search_counterparty_id
@@ -67,6 +76,7 @@ SELECT p.Id, p.BusinessDocId AS Title, p.BusinessEntity AS Part, CAST(NULL AS IN
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = p.ClientId) AS ClientId, p.CreatedAt
 FROM TB_COUNTERPARTIES AS p
 WHERE p.Id = :number
+  AND (CAST(:any_client AS INT) = 1 OR p.ClientId = :client)
 ORDER BY p.Id DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -74,6 +84,7 @@ SELECT TOP (:limit) p.Id, p.BusinessDocId AS Title, p.BusinessEntity AS Part, CA
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = p.ClientId) AS ClientId, p.CreatedAt
 FROM TB_COUNTERPARTIES AS p
 WHERE p.Id = :number
+  AND (CAST(:any_client AS INT) = 1 OR p.ClientId = :client)
 ORDER BY p.Id DESC;
 
 -- name: search_ack
@@ -82,6 +93,7 @@ SELECT o.Id, o.BusinessDocId AS Title, CAST(NULL AS VARCHAR(10)) AS Part, CAST(N
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = o.ClientId) AS ClientId, o.CreatedAt
 FROM TB_FUNCTIONAL_ACK_OUTBOX AS o
 WHERE o.BusinessDocId = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR o.ClientId = :client)
 ORDER BY o.Id DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -89,6 +101,7 @@ SELECT TOP (:limit) o.Id, o.BusinessDocId AS Title, CAST(NULL AS VARCHAR(10)) AS
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = o.ClientId) AS ClientId, o.CreatedAt
 FROM TB_FUNCTIONAL_ACK_OUTBOX AS o
 WHERE o.BusinessDocId = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR o.ClientId = :client)
 ORDER BY o.Id DESC;
 
 -- name: search_ack_id
@@ -97,6 +110,7 @@ SELECT o.Id, o.BusinessDocId AS Title, CAST(NULL AS VARCHAR(10)) AS Part, CAST(N
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = o.ClientId) AS ClientId, o.CreatedAt
 FROM TB_FUNCTIONAL_ACK_OUTBOX AS o
 WHERE o.Id = :number
+  AND (CAST(:any_client AS INT) = 1 OR o.ClientId = :client)
 ORDER BY o.Id DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -104,6 +118,7 @@ SELECT TOP (:limit) o.Id, o.BusinessDocId AS Title, CAST(NULL AS VARCHAR(10)) AS
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = o.ClientId) AS ClientId, o.CreatedAt
 FROM TB_FUNCTIONAL_ACK_OUTBOX AS o
 WHERE o.Id = :number
+  AND (CAST(:any_client AS INT) = 1 OR o.ClientId = :client)
 ORDER BY o.Id DESC;
 
 -- By its ticket, whose index it shares.
@@ -115,6 +130,7 @@ FROM TB_TICKET_INTERFACE AS t
 JOIN TB_TICKET_RETURN_OUTBOX AS o ON o.BusinessEntity = t.BusinessEntity AND o.BusinessDocId = t.BusinessDocId
  AND o.PhaseCode = t.PhaseCode
 WHERE t.BusinessDocId = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR t.ClientId = :client)
 ORDER BY o.Id DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -124,6 +140,7 @@ FROM TB_TICKET_INTERFACE AS t
 JOIN TB_TICKET_RETURN_OUTBOX AS o ON o.BusinessEntity = t.BusinessEntity AND o.BusinessDocId = t.BusinessDocId
  AND o.PhaseCode = t.PhaseCode
 WHERE t.BusinessDocId = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR t.ClientId = :client)
 ORDER BY o.Id DESC;
 
 -- name: search_return_id
@@ -132,6 +149,8 @@ SELECT o.Id, o.BusinessDocId AS Title, o.BusinessEntity AS Part, o.PhaseCode AS 
        CAST(NULL AS VARCHAR(10)) AS ClientId, o.CreatedAt
 FROM TB_TICKET_RETURN_OUTBOX AS o
 WHERE o.Id = :number
+  AND (CAST(:any_client AS INT) = 1 OR EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS t WHERE t.BusinessEntity = o.BusinessEntity
+                                                AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode AND t.ClientId = :client))
 ORDER BY o.Id DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -139,6 +158,8 @@ SELECT TOP (:limit) o.Id, o.BusinessDocId AS Title, o.BusinessEntity AS Part, o.
        CAST(NULL AS VARCHAR(10)) AS ClientId, o.CreatedAt
 FROM TB_TICKET_RETURN_OUTBOX AS o
 WHERE o.Id = :number
+  AND (CAST(:any_client AS INT) = 1 OR EXISTS (SELECT 1 FROM TB_TICKET_INTERFACE AS t WHERE t.BusinessEntity = o.BusinessEntity
+                                                AND t.BusinessDocId = o.BusinessDocId AND t.PhaseCode = o.PhaseCode AND t.ClientId = :client))
 ORDER BY o.Id DESC;
 
 -- name: search_batch_id
@@ -149,6 +170,7 @@ SELECT b.Id, b.FileName AS Title, CAST(NULL AS VARCHAR(10)) AS Part, CAST(NULL A
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = b.ClientId) AS ClientId, b.CreatedAt
 FROM ImportBatch AS b
 WHERE b.Id = :uuid
+  AND (CAST(:any_client AS INT) = 1 OR b.ClientId = :client)
 ORDER BY b.CreatedAt DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -158,6 +180,7 @@ SELECT TOP (:limit) b.Id, b.FileName AS Title, CAST(NULL AS VARCHAR(10)) AS Part
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = b.ClientId) AS ClientId, b.CreatedAt
 FROM ImportBatch AS b
 WHERE b.Id = :uuid
+  AND (CAST(:any_client AS INT) = 1 OR b.ClientId = :client)
 ORDER BY b.CreatedAt DESC;
 
 -- name: search_batch_file
@@ -169,6 +192,7 @@ SELECT b.Id, b.FileName AS Title, CAST(NULL AS VARCHAR(10)) AS Part, CAST(NULL A
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = b.ClientId) AS ClientId, b.CreatedAt
 FROM ImportBatch AS b
 WHERE b.FileName >= :text AND b.FileName < :text_end
+  AND (CAST(:any_client AS INT) = 1 OR b.ClientId = :client)
 ORDER BY b.FileName
 LIMIT :limit;
 -- dialect: postgres
@@ -178,6 +202,7 @@ SELECT b.Id, b.FileName AS Title, CAST(NULL AS VARCHAR(10)) AS Part, CAST(NULL A
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = b.ClientId) AS ClientId, b.CreatedAt
 FROM ImportBatch AS b
 WHERE b.FileName COLLATE "C" >= :text AND b.FileName COLLATE "C" < :text_end
+  AND (CAST(:any_client AS INT) = 1 OR b.ClientId = :client)
 ORDER BY b.FileName COLLATE "C"
 LIMIT :limit;
 -- dialect: sqlserver
@@ -188,6 +213,7 @@ SELECT TOP (:limit) b.Id, b.FileName AS Title, CAST(NULL AS VARCHAR(10)) AS Part
 FROM ImportBatch AS b
 WHERE b.FileName LIKE REPLACE(REPLACE(REPLACE(REPLACE(CAST(:text AS NVARCHAR(201)), N'!', N'!!'), N'%', N'!%'), N'_', N'!_'), N'[', N'![') + N'%' ESCAPE N'!'
   AND CAST(:text_end AS NVARCHAR(210)) IS NOT NULL
+  AND (CAST(:any_client AS INT) = 1 OR b.ClientId = :client)
 ORDER BY b.FileName;
 
 -- name: search_batch_correlation
@@ -198,6 +224,7 @@ SELECT b.Id, b.FileName AS Title, CAST(NULL AS VARCHAR(10)) AS Part, CAST(NULL A
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = b.ClientId) AS ClientId, b.CreatedAt
 FROM ImportBatch AS b
 WHERE b.CorrelationId = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR b.ClientId = :client)
 ORDER BY b.CreatedAt DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -207,6 +234,7 @@ SELECT TOP (:limit) b.Id, b.FileName AS Title, CAST(NULL AS VARCHAR(10)) AS Part
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = b.ClientId) AS ClientId, b.CreatedAt
 FROM ImportBatch AS b
 WHERE b.CorrelationId = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR b.ClientId = :client)
 ORDER BY b.CreatedAt DESC;
 
 -- name: search_batch_trace
@@ -217,6 +245,7 @@ SELECT b.Id, b.FileName AS Title, CAST(NULL AS VARCHAR(10)) AS Part, CAST(NULL A
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = b.ClientId) AS ClientId, b.CreatedAt
 FROM ImportBatch AS b
 WHERE b.TraceId = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR b.ClientId = :client)
 ORDER BY b.CreatedAt DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -226,6 +255,7 @@ SELECT TOP (:limit) b.Id, b.FileName AS Title, CAST(NULL AS VARCHAR(10)) AS Part
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = b.ClientId) AS ClientId, b.CreatedAt
 FROM ImportBatch AS b
 WHERE b.TraceId = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR b.ClientId = :client)
 ORDER BY b.CreatedAt DESC;
 
 -- name: search_event_id
@@ -234,6 +264,7 @@ SELECT e.id AS Id, e.event_type AS Title, e.aggregate_id AS Part, CAST(NULL AS I
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = e.client_id) AS ClientId, e.created_at AS CreatedAt
 FROM outbox_events AS e
 WHERE e.id = :uuid
+  AND (CAST(:any_client AS INT) = 1 OR e.client_id = :client)
 ORDER BY e.created_at DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -241,6 +272,7 @@ SELECT TOP (:limit) e.id AS Id, e.event_type AS Title, e.aggregate_id AS Part, C
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = e.client_id) AS ClientId, e.created_at AS CreatedAt
 FROM outbox_events AS e
 WHERE e.id = :uuid
+  AND (CAST(:any_client AS INT) = 1 OR e.client_id = :client)
 ORDER BY e.created_at DESC;
 
 -- name: search_event_correlation
@@ -249,6 +281,7 @@ SELECT e.id AS Id, e.event_type AS Title, e.aggregate_id AS Part, CAST(NULL AS I
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = e.client_id) AS ClientId, e.created_at AS CreatedAt
 FROM outbox_events AS e
 WHERE e.correlation_id = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR e.client_id = :client)
 ORDER BY e.created_at DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -256,6 +289,7 @@ SELECT TOP (:limit) e.id AS Id, e.event_type AS Title, e.aggregate_id AS Part, C
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = e.client_id) AS ClientId, e.created_at AS CreatedAt
 FROM outbox_events AS e
 WHERE e.correlation_id = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR e.client_id = :client)
 ORDER BY e.created_at DESC;
 
 -- name: search_event_trace
@@ -264,6 +298,7 @@ SELECT e.id AS Id, e.event_type AS Title, e.aggregate_id AS Part, CAST(NULL AS I
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = e.client_id) AS ClientId, e.created_at AS CreatedAt
 FROM outbox_events AS e
 WHERE e.trace_id = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR e.client_id = :client)
 ORDER BY e.created_at DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -271,6 +306,7 @@ SELECT TOP (:limit) e.id AS Id, e.event_type AS Title, e.aggregate_id AS Part, C
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = e.client_id) AS ClientId, e.created_at AS CreatedAt
 FROM outbox_events AS e
 WHERE e.trace_id = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR e.client_id = :client)
 ORDER BY e.created_at DESC;
 
 -- name: search_webhook_id
@@ -280,6 +316,7 @@ SELECT d.Id, d.Event AS Title, d.Reference AS Part, CAST(NULL AS INT) AS Number,
        d.CreatedAt
 FROM WebhookDeliveries AS d
 WHERE d.Id = :uuid
+  AND (CAST(:any_client AS INT) = 1 OR d.SubscriptionId IN (SELECT s.Id FROM WebhookSubscriptions AS s WHERE s.ClientId = :client))
 ORDER BY d.CreatedAt DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -288,6 +325,7 @@ SELECT TOP (:limit) d.Id, d.Event AS Title, d.Reference AS Part, CAST(NULL AS IN
        d.CreatedAt
 FROM WebhookDeliveries AS d
 WHERE d.Id = :uuid
+  AND (CAST(:any_client AS INT) = 1 OR d.SubscriptionId IN (SELECT s.Id FROM WebhookSubscriptions AS s WHERE s.ClientId = :client))
 ORDER BY d.CreatedAt DESC;
 
 -- name: search_webhook_event
@@ -297,6 +335,7 @@ SELECT d.Id, d.Event AS Title, d.Reference AS Part, CAST(NULL AS INT) AS Number,
        d.CreatedAt
 FROM WebhookDeliveries AS d
 WHERE d.EventId = :uuid
+  AND (CAST(:any_client AS INT) = 1 OR d.SubscriptionId IN (SELECT s.Id FROM WebhookSubscriptions AS s WHERE s.ClientId = :client))
 ORDER BY d.CreatedAt DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -305,6 +344,7 @@ SELECT TOP (:limit) d.Id, d.Event AS Title, d.Reference AS Part, CAST(NULL AS IN
        d.CreatedAt
 FROM WebhookDeliveries AS d
 WHERE d.EventId = :uuid
+  AND (CAST(:any_client AS INT) = 1 OR d.SubscriptionId IN (SELECT s.Id FROM WebhookSubscriptions AS s WHERE s.ClientId = :client))
 ORDER BY d.CreatedAt DESC;
 
 -- name: search_webhook_batch
@@ -314,6 +354,7 @@ SELECT d.Id, d.Event AS Title, d.Reference AS Part, CAST(NULL AS INT) AS Number,
        d.CreatedAt
 FROM WebhookDeliveries AS d
 WHERE d.BatchId = :uuid
+  AND (CAST(:any_client AS INT) = 1 OR d.SubscriptionId IN (SELECT s.Id FROM WebhookSubscriptions AS s WHERE s.ClientId = :client))
 ORDER BY d.CreatedAt DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -322,6 +363,7 @@ SELECT TOP (:limit) d.Id, d.Event AS Title, d.Reference AS Part, CAST(NULL AS IN
        d.CreatedAt
 FROM WebhookDeliveries AS d
 WHERE d.BatchId = :uuid
+  AND (CAST(:any_client AS INT) = 1 OR d.SubscriptionId IN (SELECT s.Id FROM WebhookSubscriptions AS s WHERE s.ClientId = :client))
 ORDER BY d.CreatedAt DESC;
 
 -- name: search_webhook_correlation
@@ -331,6 +373,7 @@ SELECT d.Id, d.Event AS Title, d.Reference AS Part, CAST(NULL AS INT) AS Number,
        d.CreatedAt
 FROM WebhookDeliveries AS d
 WHERE d.CorrelationId = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR d.SubscriptionId IN (SELECT s.Id FROM WebhookSubscriptions AS s WHERE s.ClientId = :client))
 ORDER BY d.CreatedAt DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -339,6 +382,7 @@ SELECT TOP (:limit) d.Id, d.Event AS Title, d.Reference AS Part, CAST(NULL AS IN
        d.CreatedAt
 FROM WebhookDeliveries AS d
 WHERE d.CorrelationId = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR d.SubscriptionId IN (SELECT s.Id FROM WebhookSubscriptions AS s WHERE s.ClientId = :client))
 ORDER BY d.CreatedAt DESC;
 
 -- name: search_call_id
@@ -347,6 +391,7 @@ SELECT i.Id, i.IntegrationName AS Title, i.Path AS Part, CAST(NULL AS INT) AS Nu
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = i.ClientId) AS ClientId, i.CreatedAt
 FROM IntegrationCalls AS i
 WHERE i.Id = :uuid
+  AND (CAST(:any_client AS INT) = 1 OR i.ClientId = :client)
 ORDER BY i.CreatedAt DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -354,6 +399,7 @@ SELECT TOP (:limit) i.Id, i.IntegrationName AS Title, i.Path AS Part, CAST(NULL 
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = i.ClientId) AS ClientId, i.CreatedAt
 FROM IntegrationCalls AS i
 WHERE i.Id = :uuid
+  AND (CAST(:any_client AS INT) = 1 OR i.ClientId = :client)
 ORDER BY i.CreatedAt DESC;
 
 -- name: search_call_correlation
@@ -362,6 +408,7 @@ SELECT i.Id, i.IntegrationName AS Title, i.Path AS Part, CAST(NULL AS INT) AS Nu
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = i.ClientId) AS ClientId, i.CreatedAt
 FROM IntegrationCalls AS i
 WHERE i.CorrelationId = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR i.ClientId = :client)
 ORDER BY i.CreatedAt DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -369,6 +416,7 @@ SELECT TOP (:limit) i.Id, i.IntegrationName AS Title, i.Path AS Part, CAST(NULL 
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = i.ClientId) AS ClientId, i.CreatedAt
 FROM IntegrationCalls AS i
 WHERE i.CorrelationId = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR i.ClientId = :client)
 ORDER BY i.CreatedAt DESC;
 
 -- name: search_call_trace
@@ -377,6 +425,7 @@ SELECT i.Id, i.IntegrationName AS Title, i.Path AS Part, CAST(NULL AS INT) AS Nu
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = i.ClientId) AS ClientId, i.CreatedAt
 FROM IntegrationCalls AS i
 WHERE i.TraceId = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR i.ClientId = :client)
 ORDER BY i.CreatedAt DESC
 LIMIT :limit;
 -- dialect: sqlserver
@@ -384,6 +433,7 @@ SELECT TOP (:limit) i.Id, i.IntegrationName AS Title, i.Path AS Part, CAST(NULL 
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = i.ClientId) AS ClientId, i.CreatedAt
 FROM IntegrationCalls AS i
 WHERE i.TraceId = CAST(:text AS VARCHAR(201))
+  AND (CAST(:any_client AS INT) = 1 OR i.ClientId = :client)
 ORDER BY i.CreatedAt DESC;
 
 -- name: search_client_id

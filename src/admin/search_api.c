@@ -1,5 +1,6 @@
 /*
- * GET /admin/search?q=: finds a document of any kind by any of its ids.
+ * GET /admin/search?q=: finds a document of any kind by any of its ids. GET /search?q= does the
+ * same for a client, of its own documents and of the kinds that its scopes let it see.
  *
  * Every look-up goes by an index and shows a few rows; the shape of q tells which are worth the
  * way. A search that takes longer than SEARCH_MS answers with what it has, and says so.
@@ -25,6 +26,34 @@ struct look_up {
     enum key key;
     const char *link; /* what comes before the id; NULL: there is no page of its own */
 };
+
+/* What clients see of it. */
+struct kind {
+    const char *name;
+    uint32_t scope;       /* that shows it; 0: no client sees it */
+    const char *own_link; /* as `link`, for clients */
+};
+
+static const struct kind kinds[] = {
+    {"ticket", DF_SCOPE_INTERFACE | DF_SCOPE_INTERFACE_ALL, NULL},
+    {"counterparty", DF_SCOPE_INTERFACE | DF_SCOPE_INTERFACE_ALL, NULL},
+    {"ack", DF_SCOPE_INTERFACE | DF_SCOPE_INTERFACE_ALL, NULL},
+    {"return", DF_SCOPE_INTERFACE | DF_SCOPE_INTERFACE_ALL, NULL},
+    {"import", 1u << DF_SCOPE_INDEX_IMPORTS, "/imports/"},
+    {"event", 1u << DF_SCOPE_INDEX_EVENTS, NULL},
+    {"webhookDelivery", DF_SCOPES_ALL, NULL},
+    {"integrationCall", 1u << DF_SCOPE_INDEX_INTEGRATIONS, NULL},
+    {"client", 0, NULL},
+};
+
+static const struct kind *kind_of(const char *name)
+{
+    size_t i = 0;
+
+    while (strcmp(kinds[i].name, name) != 0)
+        i++;
+    return &kinds[i];
+}
 
 #define OUTBOX(channel) "/admin/outbox/" channel "/"
 
@@ -72,6 +101,7 @@ struct search {
     struct df_str trace;
     int64_t number;
     bool is_number;
+    const struct df_client *client; /* whose documents are searched; NULL: those of all */
     const struct look_up *at;
     size_t rows; /* of the look-up in hand */
     bool cut;    /* there are more than were shown */
@@ -127,16 +157,18 @@ static void write_found(void *arg, struct df_result *r)
     df_json_kv_text(out, "status", df_col_text(r, found_Status));
     df_json_kv_text(out, "clientId", df_col_text(r, found_ClientId));
     df_json_kv_time(out, "createdAt", df_col_time(r, found_CreatedAt));
+    const char *link = s->client ? kind_of(s->at->kind)->own_link : s->at->link;
     df_json_kv_text(out, "link",
-                    s->at->link ? df_arena_printf(a, "%s" DF_STR_FMT, s->at->link, DF_STR_ARG(id))
-                                : DF_STR_NULL);
+                    link ? df_arena_printf(a, "%s" DF_STR_FMT, link, DF_STR_ARG(id)) : DF_STR_NULL);
     df_json_close(out, '}');
 }
 
-/* Whether q can be such an id at all. */
-static bool is_worth(const struct search *s, enum key key)
+/* Whether the caller may see the kind, and q can be such an id at all. */
+static bool is_worth(const struct search *s, const struct look_up *at)
 {
-    switch (key) {
+    if (s->client && !(kind_of(at->kind)->scope & s->client->scopes))
+        return false;
+    switch (at->key) {
     case KEY_TEXT:
         return true;
     case KEY_NUMBER:
@@ -155,11 +187,13 @@ static enum df_code look(struct df_db *db, struct search *s, struct df_err *err)
     struct df_str text = s->at->key == KEY_TRACE ? s->trace : s->text;
 
     s->rows = 0;
-    return df_db_each(db,
-                      DF_ANY(s->at->query, {"text", df_text(text)},
-                             {"text_end", df_text(s->text_end)}, {"uuid", df_uuid(s->uuid)},
-                             {"number", df_int(s->number)}, {"limit", df_int(EACH_MAX + 1)}),
-                      write_found, s, err);
+    return df_db_each(
+        db,
+        DF_ANY(s->at->query, {"text", df_text(text)}, {"text_end", df_text(s->text_end)},
+               {"uuid", df_uuid(s->uuid)}, {"any_client", df_int(s->client ? 0 : 1)},
+               {"client", s->client ? df_uuid(df_uuid_str(&s->client->id)) : df_null(DF_UUID)},
+               {"number", df_int(s->number)}, {"limit", df_int(EACH_MAX + 1)}),
+        write_found, s, err);
 }
 
 static enum df_code run_search(struct df_db *db, struct df_work *w, struct df_err *err)
@@ -178,7 +212,7 @@ static enum df_code run_search(struct df_db *db, struct df_work *w, struct df_er
         if (df_mono_ms(w->access->clock) >= deadline_ms)
             break;
         s->at = &look_ups[i];
-        if (is_worth(s, s->at->key))
+        if (is_worth(s, s->at))
             code = look(db, s, err);
     }
     df_json_close(&w->json, ']');
@@ -210,6 +244,7 @@ static bool read_search(struct df_work *w, struct df_input *in)
     struct df_arena *a = df_req_arena(w->req);
     struct df_uuid uuid;
 
+    s->client = df_auth_client(w->req);
     s->text = df_input_filter(w->req, "q");
     size_t chars = df_utf8_count(s->text);
     if (chars < Q_MIN || chars > Q_MAX) {
@@ -235,5 +270,6 @@ static const struct df_handler search = {
 
 const struct df_route df_search_routes[] = {
     DF_ROUTE("GET", "/admin/search", DF_BODY_NONE, DF_ACCESS_ADMIN, NULL, search),
+    DF_ROUTE("GET", "/search", DF_BODY_NONE, DF_ACCESS_CLIENT, NULL, search),
     {.method = NULL},
 };

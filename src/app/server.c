@@ -26,7 +26,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define TABLES_MAX 40
+#define TABLES_MAX 48
 #define LOOK_MS    2000
 
 struct df_server {
@@ -37,6 +37,7 @@ struct df_server {
     const char *temp_dir;
     struct df_attention *attention;
     struct df_outbox_scene outbox;
+    const char *maintenance; /* the windows, as configured */
     struct df_route_table tables[TABLES_MAX];
     struct df_route receive_routes[3]; /* the table, with the limit that is configured */
     struct df_loop files;              /* looks at certificates */
@@ -89,8 +90,10 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
     const struct df_route_table tables[] = {
         {df_admin_routes, NULL},
         {df_policy_routes, NULL},
+        {df_maintenance_routes, &s->maintenance},
         {df_search_routes, NULL},
         {df_series_routes, NULL},
+        {df_flow_routes, NULL},
         {df_timeline_routes, app->delivery},
         {df_key_routes, app->key_watch},
         {df_audit_routes, &s->temp_dir},
@@ -142,6 +145,7 @@ static void bind_routes(struct df_server *s, const struct df_route *extra)
                                    .imports = s->app.imports,
                                    .locks = s->app.locks,
                                    .consumer = s->app.consumer};
+    s->maintenance = set->imports.maintenance_windows;
     s->outbox = (struct df_outbox_scene){.delivery = s->app.delivery,
                                          .breakers = s->app.outbound.breakers,
                                          .masker = s->app.masker,

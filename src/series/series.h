@@ -47,5 +47,6 @@ enum df_code df_series_write(struct df_series *s, int64_t at_ms, struct df_err *
 int64_t df_series_turn(struct df_series *s);
 
 extern const struct df_route df_series_routes[]; /* argument: none */
+extern const struct df_route df_flow_routes[];   /* argument: none */
 
 #endif

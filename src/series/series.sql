@@ -270,3 +270,15 @@ GROUP BY client_id;
 SELECT ClientId, COUNT(*) AS Documents, MIN(CreatedAt) AS Oldest
 FROM ImportBatch WHERE Status IN (0, 1)
 GROUP BY ClientId;
+
+-- --- the flow: what was accepted, processed and delivered, with the channels that process apart from those that deliver ---
+
+-- name: flow_read
+SELECT p.PointAt, CASE WHEN p.Channel IN ('tickets', 'imports', 'counterparties') THEN 1 ELSE 0 END AS IsProcessing,
+       CAST(SUM(p.Accepted) AS BIGINT) AS Accepted, CAST(SUM(p.Processed) AS BIGINT) AS Processed,
+       CAST(SUM(p.Delivered) AS BIGINT) AS Delivered, CAST(SUM(p.Failed) AS BIGINT) AS Failed,
+       CAST(SUM(p.Waiting) AS BIGINT) AS Waiting
+FROM SeriesPoints AS p
+WHERE p.Grain = :grain AND p.ClientId = '' AND p.PointAt >= :from AND p.PointAt < :to
+GROUP BY p.PointAt, CASE WHEN p.Channel IN ('tickets', 'imports', 'counterparties') THEN 1 ELSE 0 END
+ORDER BY p.PointAt;

@@ -1,9 +1,12 @@
-/* GET /clients/{clientId}/webhooks/{id}/deliveries: the deliveries of a webhook and their attempts.
+/*
+ * /clients/{clientId}/webhooks/{id}/deliveries: the deliveries of a webhook and their attempts, one
+ * of them with its payload, and sending one again.
  */
 #include "access/list.h"
 #include "delivery/history.h"
 #include "webhooks/subscriptions.sql.h"
 #include "webhooks/subscriptions_call.h"
+#include "webhooks/webhooks.h"
 
 #define ANSWER_MAX   (16 << 20)
 #define HISTORY_MAX  50 /* attempts shown of a delivery */
@@ -13,6 +16,7 @@ struct delivery {
     struct df_str id;
     struct df_str json; /* its members, without the braces */
     struct df_sent_try sent;
+    bool is_open; /* it will be tried, or is being tried */
 };
 
 struct reading {
@@ -68,7 +72,8 @@ static void read_delivery(void *arg, struct df_result *r)
                                       df_col_int(r, subscription_deliveries_TryCount),
                                       df_col_time(r, subscription_deliveries_LastAttemptAt),
                                       df_col_int(r, subscription_deliveries_SentStatus),
-                                      df_col_int(r, subscription_deliveries_SentMs))};
+                                      df_col_int(r, subscription_deliveries_SentMs)),
+                          !df_col_null(r, subscription_deliveries_NextAttemptAt)};
 }
 
 /* A connection has one result at a time, so the rows are kept until their attempts are read. */
@@ -158,4 +163,158 @@ const struct df_handler df_webhook_deliveries = {
     .max_answer = ANSWER_MAX,
     .prepare = read_status,
     .run = run_deliveries,
+};
+
+/* --- GET …/deliveries/{deliveryId} --- */
+
+struct one {
+    struct reading d; /* of one row */
+    struct df_str payload;
+};
+
+static void read_one(void *arg, struct df_result *r)
+{
+    struct one *o = arg;
+
+    read_delivery(&o->d, r);
+    o->payload = df_arena_str(df_req_arena(o->d.call->w.req),
+                              df_col_text(r, subscription_delivery_PayloadJson));
+}
+
+static enum df_code find_delivery(struct df_db *db, struct webhook_call *c, struct one *ret,
+                                  struct df_err *err)
+{
+    bool found = false;
+    enum df_code code = webhook_call_find_client(db, c, err);
+
+    *ret = (struct one){
+        .d = {.call = c, .rows = DF_ARENA_ARRAY(df_req_arena(c->w.req), struct delivery, 1)}};
+    df_buf_init(&ret->d.text, ANSWER_MAX);
+    if (code == DF_OK)
+        code = webhook_call_get(db, c, NULL, err);
+    if (code == DF_OK)
+        code = df_db_one(db,
+                         DF_Q(subscription_delivery, .id = df_uuid(df_uuid_str(&c->delivery)),
+                              .subscription_id = webhook_call_id(c)),
+                         read_one, ret, &found, err);
+    df_buf_release(&ret->d.text);
+    if (code == DF_OK && !found)
+        code = df_err_set(err, DF_E_NOT_FOUND, "There is no such delivery.");
+    return code;
+}
+
+static enum df_code run_delivery(struct df_db *db, struct df_work *w, struct df_err *err)
+{
+    struct webhook_call *c = (struct webhook_call *)w;
+    struct one o;
+    enum df_code code = find_delivery(db, c, &o, err);
+
+    if (code != DF_OK)
+        return code;
+    df_json_open(&w->json, '{');
+    df_json_raw(&w->json, o.d.rows[0].json);
+    df_json_kv_text(&w->json, "payload", o.payload);
+    df_json_key(&w->json, "attemptsHistory");
+    df_json_open(&w->json, '[');
+    code = df_history_each(db, CHANNEL_NAME, o.d.rows[0].id, &o.d.rows[0].sent, HISTORY_MAX,
+                           write_attempt, c, err);
+    df_json_close(&w->json, ']');
+    df_json_close(&w->json, '}');
+    return code;
+}
+
+static bool read_delivery_id(struct df_work *w, struct df_input *in)
+{
+    struct webhook_call *c = (struct webhook_call *)w;
+
+    if (!webhook_call_read_id(w, in))
+        return false;
+    if (df_uuid_parse(df_req_param(w->req, "deliveryId"), &c->delivery))
+        return true;
+    df_req_fail(w->req, DF_E_NOT_FOUND, "There is no such delivery.");
+    return false;
+}
+
+const struct df_handler df_webhook_delivery = {
+    .size = sizeof(struct webhook_call),
+    .max_answer = ANSWER_MAX,
+    .prepare = read_delivery_id,
+    .run = run_delivery,
+};
+
+/* --- POST …/deliveries/{deliveryId}/resend --- */
+
+static void read_switch(void *arg, struct df_result *r)
+{
+    ((struct webhook_call *)arg)->active = df_col_bool(r, subscription_IsActive);
+}
+
+static enum df_code check_resend(struct df_db *db, struct webhook_call *c, struct df_err *err)
+{
+    struct one o;
+    enum df_code code = find_delivery(db, c, &o, err);
+
+    if (code == DF_OK)
+        code = webhook_call_get(db, c, read_switch, err);
+    if (code != DF_OK)
+        return code;
+    if (c->active == 0)
+        return df_err_set(err, DF_E_CONFLICT,
+                          "The webhook is switched off: set isActive to true first.");
+    if (o.d.rows[0].is_open)
+        return df_err_set(err, DF_E_CONFLICT,
+                          "The delivery is not over: it will be tried again by itself.");
+    if (df_str_eq(o.payload, DF_STR("{\"erased\":true}")))
+        return df_err_set(err, DF_E_ERASED, "The content of the delivery was erased.");
+    return DF_OK;
+}
+
+static enum df_code run_resend(struct df_db *db, struct df_work *w, struct df_err *err)
+{
+    struct webhook_call *c = (struct webhook_call *)w;
+    struct df_value id = df_uuid(df_uuid_str(&c->delivery)), now = df_time(w->now_ms);
+    struct df_str details =
+        df_arena_printf(df_req_arena(w->req), "{\"deliveryId\":\"%s\",\"resentAs\":\"%s\"}",
+                        c->delivery.text, c->resent.text);
+    enum df_code code = check_resend(db, c, err);
+
+    if (code == DF_OK)
+        code = df_db_exec(db,
+                          DF_Q(subscription_resend, .new_id = df_uuid(df_uuid_str(&c->resent)),
+                               .now = now, .id = id, .subscription_id = webhook_call_id(c)),
+                          NULL, err);
+    if (code == DF_OK)
+        code = df_db_exec(db, DF_Q(subscription_resent, .now = now, .id = id), NULL, err);
+    if (code == DF_OK)
+        code = webhook_call_audit(db, c, "WebhookResent", details, err);
+    df_json_open(&w->json, '{');
+    df_json_kv_text(&w->json, "deliveryId", df_uuid_str(&c->resent));
+    df_json_kv_text(&w->json, "resentFrom", df_uuid_str(&c->delivery));
+    df_json_kv_text(&w->json, "status", DF_STR("Pending"));
+    df_json_close(&w->json, '}');
+    return code;
+}
+
+static void delivery_resent(struct df_work *w)
+{
+    const struct webhook_call *c = (const struct webhook_call *)w;
+
+    df_webhooks_wake(c->opt->webhooks);
+    df_log_info("WebhookResent", "delivery %s of webhook %s is sent again", c->delivery.text,
+                c->id.text);
+}
+
+static bool read_resend(struct df_work *w, struct df_input *in)
+{
+    ((struct webhook_call *)w)->resent = df_uuid_v7(w->access->clock);
+    return read_delivery_id(w, in);
+}
+
+const struct df_handler df_webhook_resend = {
+    .size = sizeof(struct webhook_call),
+    .writes = true,
+    .status = 202,
+    .prepare = read_resend,
+    .run = run_resend,
+    .done = delivery_resent,
 };

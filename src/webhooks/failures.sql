@@ -150,3 +150,8 @@ UPDATE WebhookDeliveryFailures SET DismissedAt = :now WHERE Id = :id AND Replaye
 UPDATE WebhookDeliveries SET DismissedAt = :now
 WHERE Id IN (SELECT f.DeliveryId FROM WebhookDeliveryFailures AS f WHERE f.Id = :id)
   AND CASE WHEN Status = 'Error' AND NextAttemptAt IS NULL AND DismissedAt IS NULL THEN 1 ELSE 0 END = 1;
+
+-- Whether the webhook is the client's.
+-- name: webhook_failure_owner
+SELECT COUNT(*) FROM WebhookSubscriptions AS s JOIN Clients AS c ON c.Id = s.ClientId
+WHERE s.Id = :subscription_id AND c.ClientIdentifier = CAST(:client AS VARCHAR(65));

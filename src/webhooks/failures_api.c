@@ -6,6 +6,7 @@
 #include "access/list.h"
 #include "store/rows.h"
 #include "webhooks/failures.sql.h"
+#include "webhooks/subscriptions_call.h"
 #include "webhooks/subscriptions_private.h"
 #include "webhooks/webhooks.h"
 
@@ -375,6 +376,47 @@ static const struct df_handler replay_since = {
     .status = 202,
     .prepare = read_since,
     .run = run_replay_since,
+    .done = wake_replayed,
+};
+
+/* --- POST /clients/{clientId}/webhooks/{id}/replay: the same for one webhook, by its client --- */
+
+static enum df_code run_own_replay(struct df_db *db, struct df_work *w, struct df_err *err)
+{
+    struct call *c = (struct call *)w;
+    int64_t found = 0;
+    enum df_code code =
+        df_db_query_int(db,
+                        DF_Q(webhook_failure_owner, .subscription_id = subscription_of(c),
+                             .client = df_text(c->client)),
+                        &found, err);
+
+    if (code == DF_OK && found == 0)
+        return df_err_set(err, DF_E_NOT_FOUND, "There is no such webhook.");
+    return code == DF_OK ? run_replay_since(db, w, err) : code;
+}
+
+static bool read_own_replay(struct df_work *w, struct df_input *in)
+{
+    struct call *c = (struct call *)w;
+
+    c->client = df_req_param(w->req, "clientId");
+    c->of_subscription = true;
+    if (!df_uuid_parse(df_req_param(w->req, "id"), &c->subscription)) {
+        df_req_fail(w->req, DF_E_NOT_FOUND, "There is no such webhook.");
+        return false;
+    }
+    if (!df_time_parse(df_req_query(w->req, "since"), &c->since_ms))
+        df_input_error(in, "since", "is required: a time like 2026-11-15T00:00:00Z");
+    return true;
+}
+
+const struct df_handler df_webhook_replay = {
+    .size = sizeof(struct call),
+    .writes = true,
+    .status = 202,
+    .prepare = read_own_replay,
+    .run = run_own_replay,
     .done = wake_replayed,
 };
 

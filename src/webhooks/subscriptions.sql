@@ -195,3 +195,38 @@ WHERE d.SubscriptionId = :subscription_id AND (CAST(:status AS VARCHAR(20)) IS N
   AND d.CreatedAt {<}= :after_at AND (d.CreatedAt {<} :after_at OR d.Id {<} :after_id)
 ORDER BY d.CreatedAt {DESC}, d.Id {DESC}
 OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
+
+-- One delivery, with its payload.
+-- name: subscription_delivery
+-- row: subscription_deliveries, …
+SELECT Id, EventId, Event, Reference, Status, AttemptCount, LastStatus, LastError, CreatedAt, LastAttemptAt, SentAt, NextAttemptAt,
+       TryCount, SentStatus, SentMs, PayloadJson
+FROM WebhookDeliveries
+WHERE Id = :id AND SubscriptionId = :subscription_id;
+
+-- Sends the same event once more, as a new delivery.
+-- name: subscription_resend
+INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
+                               NextAttemptAt, TraceParent)
+SELECT CAST(:new_id AS VARCHAR(36)), d.SubscriptionId, d.EventId, d.Event, d.Reference, d.BatchId, d.PayloadJson, d.CorrelationId, :now, :now,
+       d.TraceParent
+FROM WebhookDeliveries AS d
+WHERE d.Id = :id AND d.SubscriptionId = :subscription_id;
+-- dialect: postgres
+INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
+                               NextAttemptAt, TraceParent)
+SELECT CAST(:new_id AS uuid), d.SubscriptionId, d.EventId, d.Event, d.Reference, d.BatchId, d.PayloadJson, d.CorrelationId,
+       CAST(:now AS timestamptz), CAST(:now AS timestamptz), d.TraceParent
+FROM WebhookDeliveries AS d
+WHERE d.Id = :id AND d.SubscriptionId = :subscription_id;
+-- dialect: sqlserver
+INSERT INTO WebhookDeliveries (Id, SubscriptionId, EventId, Event, Reference, BatchId, PayloadJson, CorrelationId, CreatedAt,
+                               NextAttemptAt, TraceParent)
+SELECT CAST(:new_id AS UNIQUEIDENTIFIER), d.SubscriptionId, d.EventId, d.Event, d.Reference, d.BatchId, d.PayloadJson,
+       d.CorrelationId, CAST(:now AS DATETIME2), CAST(:now AS DATETIME2), d.TraceParent
+FROM WebhookDeliveries AS d
+WHERE d.Id = :id AND d.SubscriptionId = :subscription_id;
+
+-- A delivery that was given up and is sent again waits for nobody any more.
+-- name: subscription_resent
+UPDATE WebhookDeliveryFailures SET ReplayedAt = :now WHERE DeliveryId = :id AND ReplayedAt IS NULL;

@@ -584,5 +584,10 @@ const struct df_route df_subscription_routes[] = {
     DF_ROUTE("POST", "/clients/{clientId}/webhooks/{id}/test", DF_BODY_ANY, DF_ACCESS_OWNER,
              DF_NEEDS_OPERATE, test),
     OWNER("GET", "/{id}/deliveries", DF_BODY_NONE, df_webhook_deliveries),
+    OWNER("GET", "/{id}/deliveries/{deliveryId}", DF_BODY_NONE, df_webhook_delivery),
+    DF_ROUTE("POST", "/clients/{clientId}/webhooks/{id}/deliveries/{deliveryId}/resend",
+             DF_BODY_ANY, DF_ACCESS_OWNER, DF_NEEDS_OPERATE, df_webhook_resend),
+    DF_ROUTE("POST", "/clients/{clientId}/webhooks/{id}/replay", DF_BODY_ANY, DF_ACCESS_OWNER,
+             DF_NEEDS_OPERATE, df_webhook_replay),
     {.method = NULL},
 };

@@ -21,8 +21,9 @@ struct webhook_call {
     int active;           /* 0, 1, or DF_WEBHOOK_UNCHANGED */
     int auto_rotate;      /* the same */
     struct df_webhook_secret secret;
-    int64_t until_ms;     /* end of the previous secret */
-    struct df_str status; /* of deliveries; absent: any */
+    int64_t until_ms;                /* end of the previous secret */
+    struct df_str status;            /* of deliveries; absent: any */
+    struct df_uuid delivery, resent; /* one delivery, and the new one that repeats it */
 };
 
 static inline struct df_value webhook_call_id(const struct webhook_call *c)
@@ -48,6 +49,9 @@ enum df_code webhook_call_get(struct df_db *db, struct webhook_call *c,
                               struct df_err *err) DF_MUST_CHECK;
 
 extern const struct df_handler df_webhook_deliveries;
+extern const struct df_handler df_webhook_delivery;
+extern const struct df_handler df_webhook_resend;
+extern const struct df_handler df_webhook_replay;       /* failures_api.c */
 extern const struct df_handler df_webhook_fetch_secret; /* rotation.c */
 
 #endif
