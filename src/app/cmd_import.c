@@ -21,7 +21,7 @@
 
 #define DEFAULT_SERVER   "http://127.0.0.1:8080"
 #define EXIT_INTERRUPTED 130
-#define ANSWER_MAX       ((size_t)4 << 20)
+#define ANSWER_MAX       ((size_t)16 << 20)
 #define DRAW_MS          100
 #define QUIET_LINE_MS    10000 /* without a terminal: between lines while the total is not known */
 #define BAR_CELLS        24
@@ -405,6 +405,71 @@ static int print_conclusion(struct session *s)
     return !s->watch || strcmp(s->batch.status, "Completed") == 0 ? DF_EXIT_OK : DF_EXIT_FAILED;
 }
 
+/* --- a look at a file --- */
+
+static void print_text(const struct df_json *doc, const char *name, int width)
+{
+    char text[300];
+
+    text_of(doc, name, text, sizeof text);
+    printf("%-*s", width, text[0] ? text : "-");
+}
+
+static void print_columns(const struct df_json *doc)
+{
+    struct df_json_each each = df_json_each(df_json_get(doc, "columns"));
+
+    puts("\ncolumn                          means            by");
+    for (const struct df_json *c; (c = df_json_next(&each));) {
+        struct df_json column = *c;
+        print_text(&column, "name", 32);
+        print_text(&column, "canonical", 17);
+        print_text(&column, "by", 0);
+        putchar('\n');
+    }
+}
+
+static void print_problems(const struct df_json *doc)
+{
+    struct df_json_each each = df_json_each(df_json_get(doc, "problems"));
+    bool any = false;
+    char count[32];
+
+    for (const struct df_json *p; (p = df_json_next(&each)); any = true) {
+        struct df_json problem = *p;
+        if (!any)
+            puts("\nproblem                         records  first row");
+        print_text(&problem, "reason", 32);
+        printf("%-9s%lld\n", grouped_text(int_of(&problem, "count", 0), count),
+               (long long)int_of(&problem, "firstRow", 0));
+    }
+}
+
+static int print_preview(struct session *s, struct df_err *err)
+{
+    struct df_arena arena = {0};
+    const struct df_json *doc = NULL;
+    enum df_code code = df_json_parse(&arena, df_buf_str(&s->raw), &doc, err);
+    const struct df_json *same = code == DF_OK ? df_json_get(doc, "duplicateOf") : NULL;
+    char records[32];
+
+    if (code == DF_OK && s->json) {
+        printf(DF_STR_FMT "\n", DF_STR_ARG(df_buf_str(&s->raw)));
+    } else if (code == DF_OK) {
+        print_text(doc, "format", 0);
+        printf(": %s records looked at\n", grouped_text(int_of(doc, "records", 0), records));
+        if (same && same->type == DF_JSON_OBJECT) {
+            fputs("the same file was sent before: batch ", stdout);
+            print_text(same, "batchId", 0);
+            putchar('\n');
+        }
+        print_columns(doc);
+        print_problems(doc);
+    }
+    df_arena_release(&arena);
+    return df_cli_result(&df_cmd_import, code, err);
+}
+
 /* --- the command --- */
 
 static enum df_code check_file(const char *path, struct df_err *err)
@@ -449,12 +514,15 @@ static int perform_import(struct session *s, struct df_import_file *file, const 
     struct df_err err = DF_ERR_INIT;
     enum df_code code;
 
-    if (file->path) {
-        /* Before minutes of sending: a refusal of the credentials would come only after them. */
-        code = df_import_check_login(s->http, &err);
+    /* Before minutes of sending: a refusal of the credentials would come only after them. */
+    code = file->path ? df_import_check_login(s->http, &err) : DF_OK;
+    if (code == DF_OK && file->preview) {
+        code = df_import_upload(s->http, file, &s->raw, &err);
         if (code == DF_OK)
-            code = upload_file(s, file, &err);
-    } else {
+            return print_preview(s, &err);
+    } else if (code == DF_OK && file->path) {
+        code = upload_file(s, file, &err);
+    } else if (code == DF_OK) {
         code = df_import_look(s->http, batch_id, &s->raw, &err);
         if (code == DF_OK)
             code = read_batch(s, df_buf_str(&s->raw), &err);
@@ -494,6 +562,8 @@ static int start_import(struct session *s, struct df_import_file *file, const ch
                                             .language = df_lang_tag(df_cli_lang()),
                                             .interrupted = &interrupted};
     enum df_code code = file->path ? check_file(file->path, &err) : DF_OK;
+    if (code == DF_OK && file->mapping)
+        code = check_file(file->mapping, &err);
     if (code == DF_OK)
         code = df_import_http_new(&server, &s->http, &err);
     if (code != DF_OK)
@@ -523,6 +593,8 @@ static int run_import(int argc, char **argv)
         {.name = "ca-file", .kind = DF_OPT_VALUE, .value = &trust.ca_file},
         {.name = "origin", .kind = DF_OPT_VALUE, .value = &file.origin},
         {.name = "sheet", .kind = DF_OPT_VALUE, .value = &file.sheet},
+        {.name = "mapping", .kind = DF_OPT_VALUE, .value = &file.mapping},
+        {.name = "preview", .kind = DF_OPT_FLAG, .flag = &file.preview},
         {.name = "batch", .kind = DF_OPT_VALUE, .value = &batch_id},
         {.name = "watch", .kind = DF_OPT_FLAG, .flag = &s.watch},
         {.name = "json", .kind = DF_OPT_FLAG, .flag = &s.json},
@@ -532,7 +604,9 @@ static int run_import(int argc, char **argv)
     if (operands < 0)
         return DF_EXIT_USAGE;
     struct df_uuid id;
-    if (operands + (batch_id != NULL) != 1 || (batch_id && (file.origin || file.sheet)) ||
+    if (operands + (batch_id != NULL) != 1 ||
+        (batch_id && (file.origin || file.sheet || file.mapping || file.preview)) ||
+        (file.preview && s.watch) ||
         (batch_id && !df_uuid_parse(df_str_c(batch_id), &id))) {
         df_cli_complain(&df_cmd_import, "usage: dataflow import %s", df_cmd_import.usage);
         return DF_EXIT_USAGE;
@@ -553,7 +627,8 @@ static int run_import(int argc, char **argv)
 
 const struct df_command df_cmd_import = {
     .name = "import",
-    .usage = "FILE [--origin O] [--sheet S] [--watch] [--json] | --batch ID [--watch] [--json]\n"
+    .usage = "FILE [--origin O] [--sheet S] [--mapping FILE] [--preview | --watch] [--json]\n"
+             "                | --batch ID [--watch] [--json]\n"
              "                [--server URL] [--client-id ID] [--client-secret SECRET]\n"
              "                [--ca-file FILE]",
     .summary = "upload a file of leads and watch what becomes of it",
@@ -561,6 +636,8 @@ const struct df_command df_cmd_import = {
         "Talks to a running server, " DEFAULT_SERVER " by default, as a client with the scope\n"
         "`imports`, whose credentials are best given by DATAFLOW_CLIENT_ID and\n"
         "DATAFLOW_CLIENT_SECRET: other users of a machine can read command lines.\n"
+        "--mapping names a JSON file that says what columns mean: {\"Contato\": \"PhoneNumber\"}.\n"
+        "With --preview the server looks at the file and stores nothing.\n"
         "With --watch: until the batch is over; exit status 0 if it is Completed, 1 if it ended\n"
         "otherwise, 130 when interrupted (the import itself goes on). Without: 0 when the file\n"
         "was taken.",

@@ -66,6 +66,8 @@ static const struct df_command_verb key_verbs[] = {
 static const struct df_command_option import_options[] = {
     {"origin", "ORIGIN", NULL, "where the leads are from"},
     {"sheet", "SHEET", NULL, "the sheet of a workbook, by name"},
+    {"mapping", "FILE", NULL, "what columns mean, in JSON: {\"Contato\": \"PhoneNumber\"}"},
+    {"preview", NULL, NULL, "look at the file, and store nothing"},
     {"batch", "ID", NULL, "a batch that was sent before, instead of a file"},
     {"watch", NULL, NULL, "follow it to its end"},
     {"server", "URL", NULL, "the server [http://127.0.0.1:8080]"},

@@ -264,19 +264,33 @@ static void add_field(curl_mime *form, const char *name, const char *value)
     curl_mime_data(part, value, CURL_ZERO_TERMINATED);
 }
 
+/* The content of a file, as a field. */
+static CURLcode add_mapping(curl_mime *form, const char *path)
+{
+    if (!path)
+        return CURLE_OK;
+    curl_mimepart *part = curl_mime_addpart(form);
+    curl_mime_name(part, "mapping");
+    CURLcode rc = curl_mime_filedata(part, path);
+    curl_mime_filename(part, NULL);
+    return rc;
+}
+
 enum df_code df_import_upload(struct df_import_http *h, const struct df_import_file *file,
                               struct df_buf *answer, struct df_err *err)
 {
     struct upload u = {h, file};
 
-    prepare_call(h, "", "");
+    prepare_call(h, file->preview ? "preview" : "", "");
     curl_mime *form = curl_mime_init(h->curl);
     /* The fields come before the file, so that the server knows them while the file arrives. */
     add_field(form, "originDefault", file->origin);
     add_field(form, "sheet", file->sheet);
+    CURLcode rc = add_mapping(form, file->mapping);
     curl_mimepart *part = curl_mime_addpart(form);
     curl_mime_name(part, "file");
-    CURLcode rc = curl_mime_filedata(part, file->path);
+    if (rc == CURLE_OK)
+        rc = curl_mime_filedata(part, file->path);
     /* The server looks at the content; curl's guess from the name must not interfere. */
     curl_mime_type(part, "application/octet-stream");
     curl_easy_setopt(h->curl, CURLOPT_MIMEPOST, form);
@@ -289,7 +303,8 @@ enum df_code df_import_upload(struct df_import_http *h, const struct df_import_f
     curl_easy_setopt(h->curl, CURLOPT_WRITEDATA, answer);
     if (rc == CURLE_OK)
         rc = curl_easy_perform(h->curl);
-    enum df_code code = finish_call(h, rc, 202, df_buf_str(answer), err);
+    enum df_code code =
+        finish_call(h, rc, file->preview ? 200 : 202, df_buf_str(answer), err);
     curl_mime_free(form);
     return code;
 }

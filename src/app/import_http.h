@@ -34,6 +34,8 @@ struct df_import_file {
     const char *path;
     const char *origin; /* NULL: none */
     const char *sheet;  /* likewise */
+    const char *mapping; /* a file with a JSON object; NULL: none */
+    bool preview;        /* the server only looks at it */
     /* Called as bytes go out, and now and then. total is the size of the whole body. */
     void (*sent)(void *arg, uint64_t bytes, uint64_t total);
     void *arg;

@@ -296,7 +296,8 @@ static void batch_retried(struct df_work *w)
     df_json_kv_text(&w->json, "status", DF_STR("Pending"));
     df_json_kv_int(&w->json, "attempt", c->attempt + 1);
     df_json_kv_int(&w->json, "items", c->items);
-    df_json_kv_int(&w->json, "mended", (int64_t)c->mend.count);
+    if (c->mend.count > 0)
+        df_json_kv_int(&w->json, "mended", (int64_t)c->mend.count);
     df_json_kv_text(&w->json, "message", DF_STR("Nova tentativa enfileirada"));
     df_json_close(&w->json, '}');
 }

@@ -212,7 +212,7 @@ static struct telling telling_of(struct df_result *r, const struct df_batch_scen
     if (df_col_int(r, batch_Status) == DF_BATCH_PENDING || strcmp(w.what, "Turn") == 0)
         return (struct telling){"InLine", "other batches come first", w.since_ms, -1, true};
     return (struct telling){"Lock", "its worker is gone, and the next one goes on with it",
-                            w.since_ms, -1, true};
+                            w.since_ms, -1, false};
 }
 
 static void write_telling(struct df_json_out *out, struct telling t, const struct df_batch_scene *s)

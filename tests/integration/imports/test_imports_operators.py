@@ -94,7 +94,9 @@ def test_one_batch_names_its_client_and_everything_that_the_client_sees(server, 
         own = client.get(f"/imports/{batch}/items?status=Error").json
         seen = server.admin().get(f"/admin/imports/{batch}/items?status=Error").json
         number = leads(3)[0]["PhoneNumber"]
+        assert number in json.dumps(own["items"][0].pop("values"))
         assert number in json.dumps(own["items"][0].pop("payload")) and number not in json.dumps(seen)
+        assert seen["items"][0].pop("values")["Name"] != leads(3)[0]["Name"]
         assert seen["items"][0].pop("payload")["sequence"] == 0, "masked: the report, which is audited, has it in the clear"
         assert seen == own and own["total"] == 1
         for form in ("csv", "json", "xlsx"):

@@ -18,7 +18,7 @@ BATCH = ["batchId", "status", "fileName", "createdAt", "startedAt", "completedAt
          "lastError", "webhookNotified", "fileType", "fileSizeBytes", "checksum", "policyDecision", "scheduledFor",
          "originDefault", "requestedBy", "metadata", "errorCount", "skippedCount", "importedCount", "errorSummary",
          "attempt", "correlationId", "gaveWayAt", "metadataCorrelationId", "refusedRule", "refusalCount", "waitingFor",
-         "waitingSince"]
+         "waitingSince", "waiting", "rowsPerSecond", "remainingSeconds", "canRetry", "canMend", "canCancel"]
 OWN = ["DataFlow Sequence", "DataFlow Error"]
 STATUSES = ["Pending", "Processing", "Scheduled", "Completed", "CompletedWithErrors", "Failed", "Cancelled"]
 PENDING, PROCESSING, SCHEDULED, COMPLETED, WITH_ERRORS, FAILED, CANCELLED = range(7)
@@ -147,7 +147,8 @@ def test_a_batch_has_the_fields_of_the_source_and_more(rows, caller):
         "originDefault": "Site", "requestedBy": "ana@example.com", "metadata": {"a": [1, {"b": None}]}, "errorCount": 2,
         "skippedCount": 1, "importedCount": 7, "errorSummary": {"PhoneNumber: there is none": 2}, "attempt": 2,
         "correlationId": "c-1", "gaveWayAt": None, "metadataCorrelationId": None, "refusedRule": None,
-        "refusalCount": None, "waitingFor": None, "waitingSince": None}
+        "refusalCount": None, "waitingFor": None, "waitingSince": None, "waiting": None, "rowsPerSecond": None,
+        "remainingSeconds": None, "canRetry": True, "canMend": True, "canCancel": False}
     assert b"secret" not in answer.body and b"host-7" not in answer.body
     assert caller.get(f"/v1/imports/{batch_id.upper()}").json == batch
 
@@ -211,10 +212,11 @@ def test_items_in_order_with_their_payload(mixed):
     caller, batch_id = mixed
     page = said(caller.get(f"/imports/{batch_id}/items"), "/imports/{batchId}/items")
     assert [i["sequence"] for i in page["items"]] == list(range(20)) and page["total"] == 250
-    assert page["items"][3] == {"sequence": 3, "status": "Error", "errorMessage": "reason 3",
-                                "payload": item(3, lead={"Name": "n3"}), "chunkId": 1, "createdAt": at(9),
+    assert page["items"][3] == {"sequence": 3, "row": None, "status": "Error", "reason": None, "errorMessage": "reason 3",
+                                "payload": item(3, lead={"Name": "n3"}), "values": None, "chunkId": 1, "createdAt": at(9),
                                 "recordCount": 1}
-    assert list(page["items"][0]) == ["sequence", "status", "errorMessage", "payload", "chunkId", "createdAt", "recordCount"]
+    assert list(page["items"][0]) == ["sequence", "row", "status", "reason", "errorMessage", "payload", "values", "chunkId",
+                                      "createdAt", "recordCount"]
     last = caller.get(f"/imports/{batch_id}/items?page=3&pageSize=100").json
     assert [i["sequence"] for i in last["items"]] == list(range(200, 250))
 
@@ -264,7 +266,7 @@ def test_no_items(rows, caller):
     batch_id = rows.batch(caller, PENDING)
     for query in ("", "?status=Error", "?status=Imported"):
         page = caller.get(f"/imports/{batch_id}/items{query}").json
-        assert page == {"items": [], "page": 1, "pageSize": 20, "total": 0}
+        assert page == {"items": [], "page": 1, "pageSize": 20, "total": 0, "next": None}
 
 
 # --- error reports ---
