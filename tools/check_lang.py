@@ -49,7 +49,6 @@ def wanted(root):
     texts += lang_texts.told(sources, inside.__contains__)
     texts += lang_texts.stored(sources)
     texts += lang_texts.told(sources, inside.__contains__, lang_texts.CLI_SINKS)
-    texts += lang_texts.complaints(sources)
     texts += lang_texts.helps(sources)
     return sources, texts
 

@@ -21,13 +21,20 @@ SINKS = {
     "df_place_error": (None, 2, True),
     "add_error": (None, 2, True),  # of an upload's fields
     "import_fail_items": (None, 1, False),
+    "df_json_kv_told": (None, 2, False),
 }
 # What the command line says.
 CLI_SINKS = {
     "df_cli_complain": (None, 1, True),
     "df_cli_text": (None, 0, False),
     "df_lang_text": (None, 1, False),
+    # What is wrong with a configuration.
+    "df_buf_addf": (None, 1, True),
+    "df_buf_addz": (None, 1, False),
+    "complain": (None, 2, True),  # of a relay
 }
+# These are sinks only with such a first argument.
+FIRST = {name: re.compile(r"&?(\w+->)?(complaints|warnings|why)") for name in ("df_buf_addf", "df_buf_addz")}
 # In these folders, what is given to a variable or member of these names becomes the message of a record, chunk or batch.
 STORED = ("src/imports", "src/tabular")
 STORED_NAMES = re.compile(r"error|reason|why|ret_reason|ret_why|message")
@@ -329,18 +336,6 @@ def stored(sources):
     return list(found.values())
 
 
-def complaints(sources):
-    """What is wrong with a configuration: texts that are added to a buffer of complaints, warnings or reasons."""
-    found = {}
-    for name in ("df_buf_addf", "df_buf_addz"):
-        for fn, _, args in sources.calls(name):
-            if len(args) > 1 and re.fullmatch(r"&?(\w+->)?(complaints|warnings|why)", "".join(t.text for t in args[0])):
-                for text in sources.literals(fn, args[1]):
-                    if text[0] != "param":
-                        found.setdefault(text[0], Text(text[0], text[2], text[1], "message"))
-    return list(found.values())
-
-
 def helps(sources):
     """Help texts: of keys, commands, verbs and options."""
     found = {}
@@ -406,7 +401,7 @@ def told(sources, is_inside, sinks=None):
                     queue.append(wrapper)
                 continue
             kind = "message" if holes is None else "argument"
-            if text[0] not in ("%s", "%.*s"):
+            if text[0].strip() not in ("%s", "%.*s"):
                 found.setdefault((text[0], kind), Text(text[0], text[2], text[1], kind)).holes.update(holes or ())
             yield text[0]
 
@@ -414,6 +409,8 @@ def told(sources, is_inside, sinks=None):
         name, home, code_at, format_at, has_args, holes = queue.pop()
         for fn, _, args in sources.calls(name):
             if (home and fn.file != home) or fn.name in sinks or len(args) <= format_at:
+                continue
+            if name in FIRST and not FIRST[name].fullmatch("".join(t.text for t in args[0])):
                 continue
             code = [t.text for t in args[code_at]] if code_at is not None and len(args) > code_at else []
             if len(code) == 1 and is_inside(code[0]):
@@ -423,7 +420,7 @@ def told(sources, is_inside, sinks=None):
             if not has_args:
                 continue
             rest = args[format_at + 1:]
-            pass_on = any(f in ("%s", "%.*s") for f in formats)
+            pass_on = any(f.strip() in ("%s", "%.*s") for f in formats)
             for expr, stands_for in zip(rest, holes_of(formats, len(rest))):
                 for _ in look_at(fn, expr, code_param, False, None if pass_on else stands_for):
                     pass

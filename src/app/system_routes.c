@@ -86,7 +86,7 @@ static void write_check(const struct ready *r, struct df_json_out *json, const c
     df_json_kv_text(json, "name", df_str_c(name));
     df_json_kv_text(json, "status", err->code == DF_OK ? DF_STR("ok") : DF_STR("failed"));
     if (err->code != DF_OK)
-        df_json_kv_text(json, "detail", df_str_c(check_text(r, err)));
+        df_json_kv_told(json, "detail", df_str_c(check_text(r, err)));
     if (backend)
         df_json_kv_text(json, "backend", df_str_c(backend));
     df_json_close(json, '}');
@@ -175,14 +175,15 @@ static void log_not_ready(const struct ready *r)
         df_log_warn("NotReady", "%s", worst->detail);
 }
 
-void df_system_write_problem(struct df_json_out *json, struct df_str detail,
-                             const struct df_req *req)
+void df_system_write_problem(struct df_json_out *json, struct df_str detail, struct df_req *req)
 {
+    json->lang = df_req_language(req);
+    df_req_add_language(req, json->lang);
     df_json_kv_text(json, "type", DF_STR("about:blank"));
-    df_json_kv_text(json, "title", DF_STR("Not ready"));
+    df_json_kv_told(json, "title", DF_STR("Not ready"));
     df_json_kv_int(json, "status", 503);
     df_json_kv_text(json, "code", DF_STR("NotReady"));
-    df_json_kv_text(json, "detail", detail);
+    df_json_kv_told(json, "detail", detail);
     df_json_kv_text(json, "correlationId", df_req_correlation_id(req));
 }
 

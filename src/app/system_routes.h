@@ -25,7 +25,6 @@ extern const struct df_route df_system_routes[]; /* the others; argument: a stru
 void df_system_started(int64_t mono_ms);
 void df_system_draining(void);
 /* The members of a problem "Not ready". */
-void df_system_write_problem(struct df_json_out *json, struct df_str detail,
-                             const struct df_req *req);
+void df_system_write_problem(struct df_json_out *json, struct df_str detail, struct df_req *req);
 
 #endif

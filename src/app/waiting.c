@@ -31,7 +31,7 @@ static void write_reason(enum df_code why, struct df_req *req, struct df_json_ou
     df_json_open(json, '{');
     df_json_kv_text(json, "name", schema ? DF_STR("schema") : DF_STR("keys"));
     df_json_kv_text(json, "status", DF_STR("failed"));
-    df_json_kv_text(json, "detail", reason);
+    df_json_kv_told(json, "detail", reason);
     df_json_close(json, '}');
     df_json_close(json, ']');
     df_json_close(json, '}');

@@ -292,6 +292,8 @@ def check_problem(response):
     assert problem["status"] == response.status, response
     assert re.fullmatch(r"[A-Z][A-Za-z0-9]+", problem["code"]), response
     assert problem["title"] and problem["type"], response
+    assert response.headers["Content-Language"] in ("en", "pt-BR"), response
+    assert "Vary: Accept-Language" in str(response.headers) or "Accept-Language" in response.headers["Vary"], response
     assert problem["correlationId"] == response.headers["X-Correlation-Id"], response
     if response.status in (429, 503):
         assert int(response.headers["Retry-After"]) >= 1, response
@@ -413,9 +415,9 @@ class FakeClock:
 
 
 def environment(**more):
-    """Without settings of the machine's user, which would override the tests' own."""
+    """Without settings and language of the machine's user, which would override the tests' own."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("DATAFLOW_")}
-    return env | more
+    return env | {"LC_ALL": "C.UTF-8"} | more
 
 
 def run(*args, env=None, stdin=None, timeout=60, cwd=None, binary=BIN):

@@ -83,7 +83,8 @@ def test_a_bad_variable_is_refused_by_its_name(tmp_path, env):
 BAD_NAMED = [
     ("[relay.a b]\nurl = x\n", ["dataflow.ini:1: NAME in relay.NAME"]),
     ("[relay.a]\ncolour = red\n[integration.b]\ntimeout_ms = 0\n",
-     ["dataflow.ini:2: [relay.a] colour: unknown key", "dataflow.ini:4: [integration.b] timeout_ms: must be between"]),
+     ["dataflow.ini:2: [relay.a] colour: unknown key", "dataflow.ini:4: [integration.b] timeout_ms: must be between",
+                                                                  "[integration.b] base_url: is needed"]),
     ("[relay]\nurl = x\n", ["dataflow.ini:2: [relay] url: unknown section; it is [relay.NAME]"]),
     ("[relay.a]\nbatch = 1\n[relay.A]\nbatch = 2\n", ["dataflow.ini:4: [relay.a] batch: given twice, first on line 2"]),
     ("[relay.a]\nsecret_file = /does/not/exist\n", ["dataflow.ini:2: [relay.a] secret_file: /does/not/exist"]),

@@ -64,6 +64,25 @@ def check_kinds(value, known, path=""):
         assert type(value) in allowed, (path, value)
 
 
+# --- examples --------------------------------------------------------------------------------------
+
+
+def test_the_examples_are_what_is_printed(server):
+    examples = re.findall(r"^```console\n\$ dataflow ([^\n]*)\n(.*?)^```", PAGE, re.M | re.S)
+    assert [command.split()[0] for command, _ in examples] == ["help", "batch"]
+    (help_args, help_text), (batch_args, batch_text) = examples
+    assert run(*help_args.split()).stdout == help_text
+    listed = server.cli(*batch_args.split(), "--server", server.url).stdout
+    assert listed.splitlines()[0] == batch_text.splitlines()[0]  # the rows are of another server
+
+
+def test_batches_tickets_and_alerts_print_the_documents_of_the_api(server):
+    for args, path in ((("batch", "list"), "/admin/imports"), (("ticket", "list"), "/admin/tickets"), (("alerts",), "/admin/alerts")):
+        shown = server.cli(*args, "--server", server.url, "--json")
+        assert shown.returncode == 0, shown.stderr
+        check(json.loads(shown.stdout), schema_of(path), " ".join(args))
+
+
 # --- JSON ------------------------------------------------------------------------------------------
 
 
