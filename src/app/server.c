@@ -320,7 +320,7 @@ void df_server_stop(struct df_server *s)
 static void print_table(const struct df_route *table, struct df_buf *out)
 {
     for (const struct df_route *r = table; r->method; r++)
-        df_buf_addf(out, "%s %s\n", r->method, r->pattern);
+        df_buf_addf(out, "%s %s%s\n", r->method, r->pattern, r->deprecated ? " deprecated" : "");
 }
 
 void df_server_print_routes(struct df_buf *out)

@@ -313,6 +313,42 @@ void df_req_fail(struct df_req *req, enum df_code code, const char *fmt, ...)
 
 typedef void (*emit_fn)(void *to, const char *name, const char *value);
 
+#define HTTP_DATE_SIZE 32
+
+/* RFC 9110 wants English names in any locale, which strftime does not give. */
+static const char *http_date(int64_t wall_ms, char ret[HTTP_DATE_SIZE])
+{
+    static const char days[] = "SunMonTueWedThuFriSat";
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    time_t seconds = (time_t)(wall_ms / 1000);
+    struct tm tm;
+
+    if (!gmtime_r(&seconds, &tm))
+        return NULL;
+    snprintf(ret, HTTP_DATE_SIZE, "%.3s, %02d %.3s %04d %02d:%02d:%02d GMT",
+             days + (ptrdiff_t)3 * tm.tm_wday, tm.tm_mday, months + (ptrdiff_t)3 * tm.tm_mon,
+             (tm.tm_year + 1900) % 10000, tm.tm_hour, tm.tm_min, tm.tm_sec);
+    return ret;
+}
+
+/* RFC 9745, RFC 8594. */
+static void emit_deprecation(const struct df_deprecation *d, emit_fn emit, void *to)
+{
+    char text[DF_DEPRECATION_LINK_MAX + 64];
+    char date[HTTP_DATE_SIZE];
+    int64_t wall_ms;
+
+    if (df_time_parse(df_str_c(d->since), &wall_ms)) {
+        snprintf(text, sizeof(text), "@%lld", (long long)(wall_ms / 1000));
+        emit(to, "Deprecation", text);
+    }
+    if (d->sunset && df_time_parse(df_str_c(d->sunset), &wall_ms) && http_date(wall_ms, date))
+        emit(to, "Sunset", date);
+    snprintf(text, sizeof(text), "<%s>; rel=\"deprecation%s\"", d->link,
+             d->sunset ? " sunset" : "");
+    emit(to, "Link", text);
+}
+
 static void emit_headers(struct df_req *req, emit_fn emit, void *to)
 {
     const struct df_answer *a = &req->answer;
@@ -324,6 +360,8 @@ static void emit_headers(struct df_req *req, emit_fn emit, void *to)
         emit(to, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     emit(to, "X-Correlation-Id", req->correlation);
     emit(to, "traceparent", req->trace.text);
+    if (req->match.route && req->match.route->deprecated)
+        emit_deprecation(req->match.route->deprecated, emit, to);
     const struct df_extra_header *h;
     DF_LIST_EACH (h, &req->headers, link)
         emit(to, h->name, h->value);
@@ -375,29 +413,16 @@ static void emit_raw(void *to, const char *name, const char *value)
     df_buf_addf(to, "%s: %s\r\n", name, value);
 }
 
-/* RFC 9110 wants English names in any locale, which strftime does not give. */
-static void add_date(struct df_buf *b, const struct df_clock *clock)
-{
-    static const char days[] = "SunMonTueWedThuFriSat";
-    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-    time_t now = (time_t)(df_wall_ms(clock) / 1000);
-    struct tm tm;
-
-    if (!gmtime_r(&now, &tm))
-        return;
-    df_buf_addf(b, "Date: %.3s, %02d %.3s %04d %02d:%02d:%02d GMT\r\n",
-                days + (ptrdiff_t)3 * tm.tm_wday, tm.tm_mday, months + (ptrdiff_t)3 * tm.tm_mon,
-                tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
-}
-
 void df_answer_send_raw(struct df_req *req)
 {
     const struct df_answer *a = &req->answer;
+    char date[HTTP_DATE_SIZE];
     struct df_buf b;
 
     df_buf_init(&b, RAW_MAX_BYTES);
     df_buf_addf(&b, "HTTP/1.1 %u %s\r\n", a->status, MHD_get_reason_phrase_for(a->status));
-    add_date(&b, req->conn->server->opt.clock);
+    if (http_date(df_wall_ms(req->conn->server->opt.clock), date))
+        emit_raw(&b, "Date", date);
     df_buf_addf(&b, "Content-Length: %zu\r\n", a->body_len);
     emit_headers(req, emit_raw, &b);
     df_buf_addz(&b, "\r\n");

@@ -40,6 +40,15 @@ enum df_body {
     DF_BODY_STREAM, /* handed to `on_data` as it arrives; nothing is kept */
 };
 
+/* A call that works but should not be used any more (docs/versioning.md): every answer says so by
+ * Deprecation, Sunset and Link. Times are UTC, ISO 8601. */
+struct df_deprecation {
+    const char *since;
+    const char *sunset; /* from when on the call may be gone, later than `since`; NULL: not set */
+    const char *link;   /* a URL or path that says what to use instead */
+};
+#define DF_DEPRECATION_LINK_MAX 200
+
 struct df_route {
     const char *method;  /* "GET" also serves HEAD */
     const char *pattern; /* "/admin/clients/{clientId}"; a last segment {name...} takes the rest */
@@ -55,7 +64,8 @@ struct df_route {
     /* Called after the answer went out or the peer left, on the request's HTTP thread, for requests
      * that authorize, on_data or handle have seen; may be NULL. */
     void (*on_end)(struct df_req *req);
-    const void *handler; /* distinguishes routes that share one `handle` */
+    const void *handler;                     /* distinguishes routes that share one `handle` */
+    const struct df_deprecation *deprecated; /* NULL: it is not */
 };
 
 /* The routes of one feature, and their argument. */

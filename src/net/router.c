@@ -1,8 +1,10 @@
 #include "net/router.h"
 
 #include "base/mem.h"
+#include "net/field.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const method_names[] = {
     [DF_GET] = "GET",         [DF_HEAD] = "HEAD",          [DF_POST] = "POST",
@@ -130,6 +132,19 @@ static struct node *add_pattern(struct df_router *r, const char *pattern, struct
     return NULL;
 }
 
+/* So that an answer need not: the texts are constants of the program. */
+static bool is_deprecation_ok(const struct df_deprecation *d)
+{
+    int64_t since_ms, sunset_ms;
+    struct df_str link = df_str_c(d->link ? d->link : "");
+
+    return d->since && df_time_parse(df_str_c(d->since), &since_ms) &&
+           (!d->sunset ||
+            (df_time_parse(df_str_c(d->sunset), &sunset_ms) && sunset_ms > since_ms)) &&
+           link.len > 0 && link.len <= DF_DEPRECATION_LINK_MAX && df_field_value_ok(link) &&
+           !strpbrk(d->link, "<> \t");
+}
+
 static enum df_code add_route(struct df_router *r, const struct df_route *route, void *arg,
                               struct df_err *err)
 {
@@ -137,6 +152,9 @@ static enum df_code add_route(struct df_router *r, const struct df_route *route,
 
     if (m == DF_METHOD_OTHER)
         return df_err_set(err, DF_E_CONFIG, "no route can have the method \"%s\"", route->method);
+    if (route->deprecated && !is_deprecation_ok(route->deprecated))
+        return df_err_set(err, DF_E_CONFIG, "the deprecation of %s %s is not valid", route->method,
+                          route->pattern);
     struct node *n = add_pattern(r, route->pattern, err);
     if (!n)
         return DF_E_CONFIG;

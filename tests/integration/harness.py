@@ -442,6 +442,22 @@ def npm(name, *packages):
     return work
 
 
+def npm_locked(name, folder):
+    """The directory in which Node finds what the folder's package-lock.json names; the first run of the tests installs it."""
+    work = ROOT / "build" / f"test-{name}"
+    work.mkdir(parents=True, exist_ok=True)
+    whole = work / "installed"
+    wanted = (folder / "package-lock.json").read_bytes()
+    with open(work / "lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not whole.exists() or whole.read_bytes() != wanted:
+            for file in ("package.json", "package-lock.json"):
+                shutil.copy(folder / file, work)
+            subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent", "--prefix", work], check=True, timeout=170)
+            whole.write_bytes(wanted)
+    return work
+
+
 def write_config(path, sections):
     lines = []
     for section, keys in sections.items():

@@ -68,6 +68,15 @@ def made_elsewhere(tmp_path_factory):
     return Made(tree)
 
 
+@pytest.fixture(scope="session")
+def mounts():
+    """Name spaces for mounts, which root has, though not in every container."""
+    done = subprocess.run(["unshare", "--mount", "--propagation", "private", "mount", "-t", "tmpfs", "none", "/mnt"],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"needs to mount: {done.stdout.strip()}")
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_protocol(item):
     """A test that hangs fails by itself, with a trace of where."""

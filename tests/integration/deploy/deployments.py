@@ -1,16 +1,14 @@
 """What the tests of deploy/ share: npm's packages, checks by schema, and the settings that the files name."""
 
 import configparser
-import fcntl
 import hashlib
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import yaml
-from harness import BIN, ROOT
+from harness import BIN, ROOT, npm_locked
 
 DEPLOY = ROOT / "deploy"
 HERE = Path(__file__).resolve().parent
@@ -19,18 +17,7 @@ URLS = {"database-url": "postgres://dataflow@db/dataflow", "queue-url": "amqp://
 
 def packages():
     """Where npm has installed package.json, once for all runs."""
-    work = ROOT / "build" / "test-deploy"
-    work.mkdir(parents=True, exist_ok=True)
-    whole = work / "installed"  # unlike node_modules, not there before npm has ended
-    wanted = (HERE / "package-lock.json").read_bytes()
-    with open(work / "lock", "w", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not whole.exists() or whole.read_bytes() != wanted:
-            for name in ("package.json", "package-lock.json"):
-                shutil.copy(HERE / name, work)
-            subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent", "--prefix", work], check=True, timeout=170)
-            whole.write_bytes(wanted)
-    return work
+    return npm_locked("deploy", HERE)
 
 
 def problems(kind, document):

@@ -66,6 +66,10 @@ def test_operation(method, path, operation):
         response = resolve(response["$ref"]) if "$ref" in response else response
         assert response["description"]
         assert {"X-Correlation-Id", "traceparent"} <= set(response["headers"])
+    if operation.get("deprecated"):
+        for status, response in operation["responses"].items():
+            described = (resolve(response["$ref"]) if "$ref" in response else response)["headers"]
+            assert status.startswith(("4", "5", "default")) or {"Deprecation", "Link"} <= set(described)
     if path.startswith("/admin/"):
         assert operation["security"] == [{"AdminKey": []}] and {"401", "404"} <= set(operation["responses"])
 
@@ -74,7 +78,7 @@ def test_the_binary_serves_exactly_these_routes():
     listed = run("help", "routes")
     assert listed.returncode == 0
     routes = {re.sub(r"\.\.\.\}", "}", line.strip()) for line in listed.stdout.splitlines() if line.strip()}
-    assert routes == {f"{method.upper()} {path}" for method, path, _ in OPERATIONS}
+    assert routes == {f"{method.upper()} {path}{' deprecated' if operation.get('deprecated') else ''}" for method, path, operation in OPERATIONS}
 
 
 @pytest.fixture(scope="module")

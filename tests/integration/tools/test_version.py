@@ -17,10 +17,10 @@ def said_in(path):
     """Every version of DataFlow that a file of the project names."""
     text = path.read_text(encoding="utf-8")
     if path.name == "package.json":
-        return [json.loads(text)["version"]]
+        return [version for version in (json.loads(text).get("version"),) if version]
     if path.name == "package-lock.json":
         lock = json.loads(text)
-        return [lock["version"], lock["packages"][""]["version"]]
+        return [version for version in (lock.get("version"), lock["packages"][""].get("version")) if version]
     if path.suffix in (".csproj", ".props"):
         return [element.text for element in xml.fromstring(text).iter() if element.tag in ("Version", "PackageVersion", "VersionPrefix")]
     if path.name == "Chart.yaml":

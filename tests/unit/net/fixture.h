@@ -268,8 +268,20 @@ static void on_end(struct df_req *req)
 static char route_arg[] = "the route's";
 static char server_arg[] = "the server's";
 
+static const struct df_deprecation ends = {.since = "2026-01-01T00:00:00Z",
+                                           .sunset = "2027-12-31T23:59:59Z",
+                                           .link = "https://docs.example/old#ping"};
+static const struct df_deprecation goes_on = {.since = "2026-02-03T04:05:06Z", .link = "/docs"};
+
 static const struct df_route routes[] = {
     {.method = "GET", .pattern = "/ping", .handle = do_ping},
+    {.method = "GET", .pattern = "/old", .handle = do_ping, .deprecated = &ends},
+    {.method = "POST",
+     .pattern = "/old",
+     .body = DF_BODY_ANY,
+     .max_body_bytes = 10,
+     .handle = do_busy,
+     .deprecated = &goes_on},
     {.method = "GET", .pattern = "/hidden", .handle = do_hidden, .on_end = on_end},
     {.method = "GET", .pattern = "/built", .handle = do_built},
     {.method = "POST", .pattern = "/echo", .body = DF_BODY_ANY, .handle = do_echo},

@@ -247,6 +247,47 @@ static void the_same_route_twice_is_refused(void **state)
     assert_int_equal(df_router_new(brews, 0, &r, &err), DF_E_CONFIG);
 }
 
+static void a_bad_deprecation_is_refused(void **state)
+{
+    (void)state;
+    static char long_link[DF_DEPRECATION_LINK_MAX + 2];
+    memset(long_link, 'x', sizeof(long_link) - 1);
+    const struct df_deprecation rows[] = {
+        {.since = NULL, .link = "/docs"},
+        {.since = "", .link = "/docs"},
+        {.since = "soon", .link = "/docs"},
+        {.since = "2026-13-01T00:00:00Z", .link = "/docs"},
+        {.since = "2026-01-01T00:00:00Z", .link = NULL},
+        {.since = "2026-01-01T00:00:00Z", .link = ""},
+        {.since = "2026-01-01T00:00:00Z", .link = "/a>b"},
+        {.since = "2026-01-01T00:00:00Z", .link = "/a\r\nX: y"},
+        {.since = "2026-01-01T00:00:00Z", .link = "/a b"},
+        {.since = "2026-01-01T00:00:00Z", .link = long_link},
+        {.since = "2026-01-01T00:00:00Z", .sunset = "never", .link = "/docs"},
+        {.since = "2026-01-01T00:00:00Z", .sunset = "2026-01-01T00:00:00Z", .link = "/docs"},
+        {.since = "2026-01-01T00:00:00Z", .sunset = "2025-12-31T23:59:59Z", .link = "/docs"},
+    };
+
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const struct df_route table[] = {{.method = "GET", .pattern = "/a", .deprecated = &rows[i]},
+                                         {.method = NULL}};
+        const struct df_route_table list[] = {{.routes = table}, {.routes = NULL}};
+        struct df_router *r = NULL;
+        struct df_err err = DF_ERR_INIT;
+        assert_int_equal(df_router_new(list, 0, &r, &err), DF_E_CONFIG);
+        assert_non_null(strstr(err.detail, "GET /a"));
+    }
+    long_link[DF_DEPRECATION_LINK_MAX] = '\0';
+    const struct df_deprecation longest = {.since = "2026-01-01T00:00:00Z", .link = long_link};
+    const struct df_route table[] = {{.method = "GET", .pattern = "/a", .deprecated = &longest},
+                                     {.method = NULL}};
+    const struct df_route_table list[] = {{.routes = table}, {.routes = NULL}};
+    struct df_router *r = NULL;
+    struct df_err err = DF_ERR_INIT;
+    assert_int_equal(df_router_new(list, 0, &r, &err), DF_OK);
+    df_router_free(r);
+}
+
 /* --- targets ---------------------------------------------------------------------------------- */
 
 static void a_bad_target_is_refused(void **state)
@@ -564,6 +605,7 @@ int main(void)
         cmocka_unit_test(a_wrong_method_learns_which_ones_there_are),
         cmocka_unit_test(a_bad_table_is_refused),
         cmocka_unit_test(the_same_route_twice_is_refused),
+        cmocka_unit_test(a_bad_deprecation_is_refused),
         cmocka_unit_test(a_bad_target_is_refused),
         cmocka_unit_test(a_long_target_is_refused),
         cmocka_unit_test(the_path_is_decoded_and_loses_its_version),

@@ -45,6 +45,78 @@ static void head_gets_the_header_without_the_body(void **state)
     hang_up(&p);
 }
 
+static void assert_deprecated(const struct reply *r, const char *since, const char *sunset,
+                              const char *link)
+{
+    char v[256];
+
+    assert_true(has(r, "Deprecation", since));
+    assert_true(has(r, "Link", link));
+    if (sunset)
+        assert_true(has(r, "Sunset", sunset));
+    else
+        assert_null(header_of(r, "Sunset", v, sizeof(v)));
+}
+
+static void answers_of_a_deprecated_call_say_so(void **state)
+{
+    (void)state;
+    static const char *const targets[] = {"/old", "/v1/old", "/old?x=1"};
+    char text[128];
+
+    for (size_t i = 0; i < COUNT(targets); i++) {
+        snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", targets[i]);
+        struct reply r = ask(shared, text);
+        assert_int_equal(r.status, 200);
+        assert_string_equal(r.body, "pong");
+        assert_deprecated(&r, "@1767225600", "Fri, 31 Dec 2027 23:59:59 GMT",
+                          "<https://docs.example/old#ping>; rel=\"deprecation sunset\"");
+    }
+}
+
+/* Of the handler, of the server for the route, and in the middle of a body. */
+static void failures_of_a_deprecated_call_say_so_too(void **state)
+{
+    (void)state;
+    static const struct {
+        int status;
+        const char *text;
+    } rows[] = {
+        {503, "POST /old HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx"},
+        {413, "POST /old HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\n\r\nhello world"},
+        {413, "POST /old HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+              "b\r\nhello world\r\n0\r\n\r\n"},
+    };
+
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct reply r = ask(shared, rows[i].text);
+        assert_int_equal(r.status, rows[i].status);
+        assert_deprecated(&r, "@1770091506", NULL, "</docs>; rel=\"deprecation\"");
+    }
+}
+
+static void answers_of_other_calls_do_not_say_so(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {"GET /ping", "GET /nowhere", "DELETE /old", "GET /v2/old"};
+    struct peer p = dial(shared);
+    char text[128];
+
+    /* On the connection of one that does. */
+    say_to(&p, "GET /old HTTP/1.1\r\nHost: x\r\n\r\n");
+    struct reply r = listen_to(&p, false);
+    assert_true(has(&r, "Deprecation", "@1767225600"));
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        snprintf(text, sizeof(text), "%s HTTP/1.1\r\nHost: x\r\n\r\n", rows[i]);
+        say_to(&p, text);
+        r = listen_to(&p, false);
+        assert_null(header_of(&r, "Deprecation", text, sizeof(text)));
+        assert_null(header_of(&r, "Sunset", text, sizeof(text)));
+        assert_null(header_of(&r, "Link", text, sizeof(text)));
+    }
+    hang_up(&p);
+}
+
 static void the_request_tells_what_it_is(void **state)
 {
     (void)state;
@@ -707,6 +779,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_get_is_answered),
         cmocka_unit_test(head_gets_the_header_without_the_body),
+        cmocka_unit_test(answers_of_a_deprecated_call_say_so),
+        cmocka_unit_test(failures_of_a_deprecated_call_say_so_too),
+        cmocka_unit_test(answers_of_other_calls_do_not_say_so),
         cmocka_unit_test(the_request_tells_what_it_is),
         cmocka_unit_test(bodies_arrive_whole),
         cmocka_unit_test(a_body_in_small_pieces_arrives_whole),
