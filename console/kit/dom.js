@@ -82,13 +82,13 @@ export const code = (value) => raw(value, 'code');
 export const note = (...children) => h('p', { className: 'note' }, ...children);
 
 // What a peer answered is often JSON: its words, and the whole of it in the title.
-const WORDS = /"(?:detail|message|error_description|error|title)"\s*:\s*"((?:[^"\\]|\\.)+)"/g;
-function words(text) {
+const WORDS = /"(?:detail|message|error_description|error|title)"\s*:\s*"((?:[^"\\]|\\.)+)/g;
+export function plain(text) {
   const [, head, json] = /^([^{]*)(\{.*)$/s.exec(text) ?? [];
   const said = json && [...json.matchAll(WORDS)].map(([, one]) => one.replace(/\\(.)/g, '$1'));
   return said?.length ? head + [...new Set(said)].join(': ') : text;
 }
-export const reason = (value) => (value ? raw(words(value), 'p', { className: 'reason', title: value }) : null);
+export const reason = (value) => (value ? raw(plain(value), 'p', { className: 'reason', title: value }) : null);
 export const card = (title, ...children) => h('section', { className: 'card' }, title ? h('h2', {}, title) : null, ...children);
 export const button = (words, onclick, props = {}) => h('button', { type: 'button', onclick, ...props }, words);
 export const linkButton = (words, href, props = {}) => h('a', { className: 'button', href, ...props }, words);

@@ -8,6 +8,8 @@ import { quiet, tell } from './toast.js';
 
 const SHARE = 20; // looking again may take one part in so many of the time: counting large tables takes a while
 
+const MOVED = { system: 'versions', allimports: 'imports', alltickets: 'tickets' }; // addresses that links and bookmarks have
+
 let pages = [];
 let gate = null;
 let current = null; // the context of the page that is shown
@@ -31,7 +33,8 @@ export const visiblePages = () => pages.filter((page) => page.nav && isFor(page)
 function parse() {
   const [whole, search = ''] = location.hash.slice(1).split(/\?(.*)/s);
   const parts = whole.split('/').map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
-  return { name: parts[0] || 'overview', parts: parts.slice(1), query: new URLSearchParams(search) };
+  const name = parts[0] || 'overview';
+  return { name: MOVED[name] ?? name, parts: parts.slice(1), query: new URLSearchParams(search) };
 }
 
 class Context {

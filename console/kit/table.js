@@ -1,7 +1,7 @@
 // Tables, and lists that scale: filters and place in the address, keyset pages, newer rows announced instead of jumping in, CSV,
 // selection by row or by filter, failures by cause.
 import { download, get, isMissing, Problem, query } from './api.js';
-import { button, h, linkButton, note, patch, raw } from './dom.js';
+import { button, h, linkButton, note, patch, plain, raw } from './dom.js';
 import { field, filled, values } from './form.js';
 import { go } from './router.js';
 import { number, t } from './text.js';
@@ -183,7 +183,7 @@ export function list(ctx, spec) {
       const { items } = await get(spec.causes, { ...spec.fixed, ...filter() }, { signal: ctx.signal });
       patch(causes, items.length ? h('details', { className: 'card causes', open: true, data: { key: 'causes' } }, h('summary', {}, t('causes.title', { n: items.length })),
         h('ul', {}, items.map((c) => h('li', { data: { key: c.cause } },
-          h('strong', { className: 'num' }, number(c.count)), h('a', { href: ctx.address({ ...filter(), error: c.cause }), ...(at('error') === c.cause && { 'aria-current': 'true' }) }, raw(c.cause)),
+          h('strong', { className: 'num' }, number(c.count)), h('a', { href: ctx.address({ ...filter(), error: c.cause }), ...(at('error') === c.cause && { 'aria-current': 'true' }) }, raw(plain(c.cause))),
           h('span', { className: 'badge', data: { state: c.retried ? 'retry' : 'bad' } }, t(c.retried ? 'causes.retried' : 'causes.person')), h('span', { className: 'note' }, time(c.last)))))) : null);
     } catch (problem) {
       if (!isMissing(problem)) throw problem;

@@ -23,7 +23,7 @@ const silence = (alert, then) => ask({
   id: 'silence', title: t('al.silence'), text: t('al.silenceText'), submit: t('al.silence'), fields: silenceFields(alert),
   action: async ({ hours, ...values }) => {
     await post('admin/alert-silences', { ...filled(values), until: new Date(Date.now() + hours * 3600000).toISOString() });
-    notice(t('al.silenced'));
+    notice(t('al.done'));
     await then();
   },
 });
@@ -71,8 +71,8 @@ export default {
       filters: [{ name: 'status', type: 'select', label: t('al.status'), options: [['', t('any')], ...['firing', 'resolved'].map((name) => [name, named('state', name)])] }],
       then: (answer) => { nowhere.hidden = answer.sinks?.length !== 0; },
       columns: [
-        { label: t('al.what'), main: true, wide: true, cell: (a) => [raw(a.summary, 'span', { className: 'name' }), a.acknowledgedAt ? note(t('al.acked', { who: a.acknowledgedBy }), ' ', time(a.acknowledgedAt), a.acknowledgedNote ?? a.note ? [': ', raw(a.acknowledgedNote ?? a.note)] : null) : null, folded(t('al.details'), details(a), `details ${a.id}`)] },
-        { label: t('al.rule'), cell: (a) => [raw(a.rule), h('br'), raw(a.subject, 'code', { className: 'note' })] }, { label: t('al.status'), cell: (a) => badge(a.status) }, { label: t('al.severity'), cell: (a) => badge(a.severity) },
+        { label: t('al.what'), main: true, wide: true, cell: (a) => [raw(a.summary, 'span', { className: 'name' }), a.acknowledgedAt ? note(t('al.acked', { who: a.acknowledgedBy }), ' ', time(a.acknowledgedAt), a.acknowledgedNote ? [': ', raw(a.acknowledgedNote)] : null) : null, folded(t('al.details'), details(a), `details ${a.id}`)] },
+        { label: t('al.rule'), cell: (a) => [raw(a.rule), h('br'), raw(a.subject, 'code', { className: 'note' })] }, { label: t('al.status'), cell: (a) => [badge(a.status), a.silenced ? note(t('al.silenced')) : null] }, { label: t('al.severity'), cell: (a) => badge(a.severity) },
         { label: t('al.fired'), cell: (a) => time(a.firedAt) }, { label: t('al.resolved'), cell: (a) => time(a.resolvedAt) }, { label: t('actions'), hidden: true, cell: (a) => actions(a, again) },
       ],
     });

@@ -29,18 +29,18 @@ addEventListener('beforeunload', (event) => { if ([...drafts.values()].some((dra
 
 // --- what it waits for ---
 
-const OLDER = { OmniFlow: 'OmniFlowAway', Worker: 'Lock', Acks: 'Ack' };
+const OLDER = { OmniFlow: 'OmniFlowAway', Worker: 'Lock', Acks: 'Ack', Turn: 'InLine' };
 
 function waitOf(batch) {
+  if (batch.waiting) return batch.waiting;
   const wait = batch.waitingFor;
-  if (!wait) return batch.gaveWayAt ? { code: 'Turn', since: batch.gaveWayAt } : null;
-  return typeof wait === 'string' ? { code: OLDER[wait] ?? wait, since: batch.waitingSince, next: wait === 'Schedule' ? batch.scheduledFor : null } : wait;
+  return wait ? { code: OLDER[wait] ?? wait, since: batch.waitingSince, next: wait === 'Schedule' ? batch.scheduledFor : null } : null;
 }
 
 function waitLine(batch) {
   const wait = waitOf(batch);
   if (!wait) return null;
-  const key = `imp.wait.${wait.code === 'InLine' && !wait.place ? 'Lock' : wait.code}`;
+  const key = `imp.wait.${wait.code === 'InLine' && !wait.place ? 'Turn' : wait.code}`;
   const times = [wait.since && [t('imp.wait.since'), ' ', time(wait.since)], wait.next && [t('imp.wait.next'), ' ', time(wait.next)]].filter(Boolean);
   return h('p', { className: 'banner', id: 'import-wait', data: { code: wait.code } }, t(has(key) ? key : 'imp.wait.other', { place: wait.place }),
     wait.detail ? [' ', raw(wait.detail)] : null, times.map((one, i) => [i ? ', ' : ' (', one, i === times.length - 1 ? ')' : null]),
@@ -145,17 +145,16 @@ class BatchPage {
 
   // --- actions ---
 
+  // As they are, or with other values.
   get canRetry() { return this.batch.canRetry ?? (isOver(this.batch) && this.batch.errorCount > 0); }
-
-  // Whether sending them again as they are can help at all.
-  get isWorthIt() { return this.reasons.length === 0 || this.reasons.some((one) => one.retryable); }
+  get canMend() { return this.batch.canMend ?? this.canRetry; }
 
   actions() {
     const { batch } = this;
     const may_ = isClient() || may('operate');
     const canCancel = batch.canCancel ?? ['Pending', 'Scheduled'].includes(batch.status);
     return [
-      may_ && this.canRetry && (this.isWorthIt || this.draft.size) ? act(t(this.draft.size ? 'imp.retryMended' : 'imp.retry'), () => this.retry(), { id: 'import-retry', className: this.draft.size ? 'primary' : '' }) : null,
+      may_ && (this.canRetry || this.draft.size) ? act(t(this.draft.size ? 'imp.retryMended' : 'imp.retry'), () => this.retry(), { id: 'import-retry', className: this.draft.size ? 'primary' : '' }) : null,
       may('operate') && batch.lockedBy ? act(t('imp.release'), () => this.release(), { id: 'import-release' }) : null,
       may_ && canCancel ? act(t('imp.cancel'), () => this.cancel(), { id: 'import-cancel' }) : null,
     ];
@@ -216,7 +215,7 @@ class BatchPage {
     const link = (params, ...words) => h('a', { href: this.address(params), 'aria-current': (params.reason || '') === at ? 'true' : null }, ...words);
     return h('section', { className: 'card causes', id: 'import-reasons' }, h('h2', {}, t('imp.reasons')),
       h('ul', {}, h('li', { data: { key: 'all' } }, h('strong', { className: 'num' }, number(this.batch.errorCount)), link({}, t('imp.reasonAll'))),
-        this.reasons.map((one) => h('li', { data: { key: one.reason } }, h('strong', { className: 'num' }, number(one.count)), link({ reason: one.reason }, raw(one.message || one.reason)),
+        this.reasons.map((one) => h('li', { data: { key: `${one.reason} ${one.message}` } }, h('strong', { className: 'num' }, number(one.count)), one.reason ? link({ reason: one.reason }, raw(one.message || one.reason)) : raw(one.message),
           h('span', { className: 'badge', title: one.reason, data: { state: one.retryable ? 'retry' : 'bad' } }, t(one.retryable ? 'imp.reasonCan' : 'imp.reasonMend')),
           one.firstRow ? h('span', { className: 'note' }, t('imp.firstRow', { row: String(one.firstRow) })) : null))));
   }
@@ -233,16 +232,16 @@ class BatchPage {
       patch(this.failed);
       return;
     }
-    const editable = isClient() && this.canRetry && items.items.some((item) => item.values);
+    const editable = isClient() && this.canMend && items.items.some((item) => item.values);
     patch(this.failed, this.reasonsCard(), card(null, h('div', { className: 'heading' }, h('h2', {}, t('imp.failed')), this.reports()), note(t('imp.reportNote')),
-      this.canRetry && !this.isWorthIt ? h('p', { className: 'banner', id: 'import-mend' }, t('imp.retryNot')) : null, editable ? note(t('imp.editNote')) : null,
+      this.canMend && !this.canRetry ? h('p', { className: 'banner', id: 'import-mend' }, t('imp.retryNot')) : null, editable ? note(t('imp.editNote')) : null,
       items.items.length ? this.grid(items.items, editable) : note(t('imp.noneIn')), this.pager(items), h('div', { className: 'savebar', id: 'import-draft', role: 'status', hidden: true })));
     this.drawDraft();
   }
 
   pager(items) {
     const reasonAt = this.ctx.query.get('reason');
-    const next = items.next ?? (items.next === undefined && items.page * items.pageSize < items.total ? `${items.page + 1}` : null);
+    const { next } = items;
     const after = this.ctx.query.get('after');
     if (!next && !after) return null;
     return h('nav', { className: 'pager', 'aria-label': t('list.pages') }, after ? linkButton(t('list.first'), this.address({ reason: reasonAt })) : h('span', {}),
@@ -250,7 +249,9 @@ class BatchPage {
   }
 
   grid(rows, editable) {
-    const names = [...new Set(rows.flatMap((item) => Object.keys(item.values ?? {})))].slice(0, COLUMNS);
+    // An empty cell may be left out of a record: the fullest one has the order of the file.
+    const keys = rows.map((item) => Object.keys(item.values ?? {})).sort((a, b) => b.length - a.length);
+    const names = [...new Set(keys.flat())].slice(0, COLUMNS);
     const columns = [
       { label: t('imp.row'), num: true, cell: (item) => raw(item.row ?? item.sequence + 1) },
       { label: t('imp.reason'), wide: true, cell: (item) => [reason(item.errorMessage || item.reason), item.values ? null : [note(t('imp.notKept')), item.payload ? folded(t('imp.asSent'), JSON.stringify(item.payload, null, 2), `sent ${item.sequence}`) : null]] },
@@ -260,6 +261,7 @@ class BatchPage {
       label: t('imp.failed'), columns, rows, key: (item) => item.sequence, id: 'import-grid', rowProps: (item) => ({ data: { sequence: item.sequence } }),
       head: (column) => (column.own ? { content: raw(column.label) } : null),
     });
+    node.classList.add('grid');
     node.onkeydown = (event) => this.keys(event);
     (node.$on ??= {}).onkeydown = node.onkeydown;
     return node;
@@ -273,7 +275,7 @@ class BatchPage {
     const now = this.draft.get(item.sequence)?.values[name];
     return h('input', {
       className: 'cell', value: now ?? text, autocomplete: 'off', spellcheck: false, 'aria-label': t('imp.cell', { column: name, row: String(item.row ?? item.sequence + 1) }),
-      size: Math.min(Math.max(text.length, 8), 40), data: { was: text, name, ...(now !== undefined && { changed: '' }) }, oninput: (event) => this.change(event.currentTarget, item),
+      size: Math.min(Math.max(text.length, 8), 40), data: { key: `${name} ${text}`, was: text, name, ...(now !== undefined && { changed: '' }) }, oninput: (event) => this.change(event.currentTarget, item),
     });
   }
 

@@ -27,8 +27,8 @@ const scopesField = (value) => ({ name: 'scopes', type: 'checks', label: t('cl.s
 async function become(id, secret) {
   const given = { as: 'client', client: { id, secret } };
   const me = await get('whoami', {}, { who: given });
+  location.hash = '#overview'; // before the session: this page is not the client's
   signedIn(given, me);
-  go('#overview');
 }
 
 function showClientSecret(title, id, secret) {

@@ -1,6 +1,6 @@
 // What the pages of single documents share: why it waits, its life as a time line, attempts, payload, the call as curl.
 import { curl, get, path, Problem } from '../kit/api.js';
-import { badge, button, card, copy, DASH, h, note, patch, raw, reason } from '../kit/dom.js';
+import { badge, button, card, copy, DASH, h, note, patch, plain, raw, reason } from '../kit/dom.js';
 import { address } from '../kit/router.js';
 import { may } from '../kit/session.js';
 import { table } from '../kit/table.js';
@@ -25,7 +25,7 @@ const subject = (name, id) => (CHANNELS.includes(name) ? h('a', { href: address(
 export function waits(wait) {
   if (!wait) return null;
   const words = has(`wait.${wait.code}`) ? t(`wait.${wait.code}`) : wait.code;
-  return h('p', { className: 'banner', id: 'waiting' }, h('strong', {}, words), wait.detail ? [' ', raw(wait.detail)] : null, wait.since ? [' · ', t('wait.since'), ' ', time(wait.since)] : null, wait.next ? [' · ', t('wait.next'), ' ', time(wait.next)] : null);
+  return h('p', { className: 'banner', id: 'waiting' }, h('strong', {}, words), wait.detail ? [' ', raw(plain(wait.detail))] : null, wait.since ? [' · ', t('wait.since'), ' ', time(wait.since)] : null, wait.next ? [' · ', t('wait.next'), ' ', time(wait.next)] : null);
 }
 
 const toneOf = (e) => (e.outcome ? badge(e.outcome).dataset.state : /Failed|GivenUp|Away/.test(e.event) ? 'bad' : /Processed|LastAck|Replayed/.test(e.event) ? 'ok' : 'unknown');

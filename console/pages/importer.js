@@ -123,6 +123,8 @@ class Importer {
       this.busy && !found ? note(t('imp.reading')) : null, h('p', { className: 'note', id: 'import-hash', role: 'status' }),
       this.problem ? h('div', { className: 'card', id: 'import-problem', role: 'alert' }, h('strong', {}, raw(this.problem.title)), reason(this.problem.errors[0]?.message || this.problem.message), this.isRefused ? null : note(t('imp.noPreview'))) : null,
       this.duplicate ? this.warning() : null, found ? [this.problems(), this.columns(), this.sample()] : null);
+    // A field keeps what a person chose; another column may have lost its meaning by it.
+    for (const column of found?.columns ?? []) document.getElementById(`import-map-${column.name}`).value = this.meaning(column);
     this.drawHash();
     const send = this.form.querySelector('[type=submit]');
     this.form.hidden = !found && !(this.problem && !this.isRefused);
@@ -164,11 +166,12 @@ class Importer {
       this.file.size > AT_ONCE && this.workbook ? act(t('imp.again'), () => this.look(), { id: 'import-again' }) : null);
   }
 
+  meaning(column) { return this.mapping[column.name] ?? column.canonical ?? ''; }
+
   select(column) {
     const node = h('select', { id: `import-map-${column.name}`, 'aria-label': t('imp.meansOf', { column: column.name }), onchange: (event) => this.map(column, event.currentTarget.value) },
       h('option', { value: '' }, t('imp.own')), FIELDS.map((name) => h('option', { value: name }, t(`imp.field.${name}`))));
-    node.value = this.mapping[column.name] ?? column.canonical ?? '';
-    for (const option of node.options) option.toggleAttribute('selected', option.value === node.value);
+    node.value = this.meaning(column);
     return node;
   }
 

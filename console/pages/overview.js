@@ -23,7 +23,7 @@ const WINDOW = 'overview.window';
 const HELP = {
   retry: (i) => (i.kind === 'Tickets' ? ['admin/tickets/reprocess', { status: 'Error' }] : [path('admin', 'outbox', i.channel, 'retry'), i.target ? { target: i.target } : { all: true }]),
   dismiss: (i) => [path('admin', 'outbox', i.channel, 'dismiss'), i.target ? { target: i.target } : { all: true }],
-  reset: (i) => [path('admin', 'circuit-breakers', i.target ?? i.id, 'reset')],
+  reset: (i) => [path('admin', 'circuit-breakers', i.id ?? i.target, 'reset')],
   resume: (i) => [path('admin', 'outbox', i.channel, 'resume'), i.target ? { target: i.target } : {}],
   release: (i) => [path('admin', 'imports', i.id, 'release')],
   acknowledge: (i) => [path('admin', 'alerts', i.id, 'acknowledge'), {}],
@@ -41,30 +41,41 @@ function help(name, item, again) {
     { 'aria-label': `${words}: ${item.title}`, data: { help: name } });
 }
 
-const titleOf = (i) => (has(`need.${i.kind}`) ? t(`need.${i.kind}`, { n: i.count ?? 1, channel: i.channel ?? '' }) : i.title);
+// Only what there is a call for.
+const canHelp = (name, i) => HELP[name] && !(name === 'retry' && ['imports', 'tickets', 'relay'].includes(i.channel)) && !(name === 'dismiss' && i.kind === 'Tickets');
+
+// In words of the catalogue; of what people named, with the name.
+function titleOf(i) {
+  const kind = i.actions.includes('resume') ? 'Paused' : i.kind === 'Breaker' && !i.channel ? 'Circuit' : i.kind;
+  if (!has(`need.${kind}`)) return raw(i.title);
+  return [t(`need.${kind}`, { n: i.count ?? 1, channel: i.channel ?? '' }), ['GivenUp', 'Tickets', 'Paused', 'Breaker', 'Oldest'].includes(kind) ? null : [' ', raw(kind === 'Circuit' ? i.id : i.title)]];
+}
 
 function need(item, again) {
   return h('li', { data: { key: [item.kind, item.channel, item.target, item.id, item.clientId].join(' '), kind: item.kind, state: item.severity === 'critical' ? 'bad' : 'warn' } },
     h('div', { className: 'need' },
-      h('div', {}, h('h3', {}, titleOf(item), ' ', raw(item.kind === 'GivenUp' || item.kind === 'Tickets' ? '' : item.title ?? '')), item.target ? raw(item.target, 'p', { className: 'note' }) : null, reason(item.cause),
+      h('div', {}, h('h3', {}, titleOf(item)), item.target ? raw(item.target, 'p', { className: 'note' }) : null, reason(item.cause),
         h('p', { className: 'note' }, item.clientId ? [t('need.client'), ' ', raw(item.clientId), ' · '] : null, t('wait.since'), ' ', time(item.since), item.next ? [' · ', t('need.next'), ' ', time(item.next)] : null)),
-      h('div', { className: 'row-actions' }, may('operate') ? item.actions.filter((name) => HELP[name]).map((name) => help(name, item, again)) : null,
+      h('div', { className: 'row-actions' }, may('operate') ? item.actions.filter((name) => canHelp(name, item)).map((name) => help(name, item, again)) : null,
         item.link ? linkButton(t('need.look'), `#${item.link.replace(/^#/, '')}`, { 'aria-label': `${t('need.look')}: ${item.title}` }) : null)));
 }
 
 function needs(ctx) {
   const body = h('div', { id: 'needs' }, note(t('doc.loading')));
+  const draw = ({ items }) => {
+    patch(body, items.length ? h('ul', { className: 'needs' }, items.map((item) => need(item, look))) : h('p', { className: 'calm' }, t('need.nothing')));
+    body.dataset.items = items.length;
+  };
   const look = async () => {
     try {
-      const { items } = await get('admin/attention', {}, { signal: ctx.signal });
-      patch(body, items.length ? h('ul', { className: 'needs' }, items.map((item) => need(item, look))) : h('p', { className: 'calm' }, t('need.nothing')));
-      body.dataset.items = items.length;
+      draw(await get('admin/attention', {}, { signal: ctx.signal }));
     } catch (problem) {
       if (!isMissing(problem)) throw problem;
       patch(body, note(t('older.text')));
     }
   };
-  ctx.every(4000, look);
+  // The bar asks for it again and again.
+  document.addEventListener('health', ({ detail }) => { if (detail.attention && !document.querySelector('dialog[open]')) draw(detail.attention); }, { signal: ctx.signal });
   const node = card(t('need.title'), body);
   node.id = 'overview-needs';
   return { node, ready: look() };

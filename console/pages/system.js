@@ -44,9 +44,9 @@ const integrations = {
 const maintenance = {
   text: 'sy.windowsText', look: (signal) => get('admin/maintenance-windows', {}, { signal }),
   draw: ({ items }) => card(null, items.length ? table({
-    label: t('nav.maintenance'), id: 'windows', rows: items, key: (w) => `${w.clientId ?? ''} ${w.window}`, columns: [
-      { label: t('sy.whose'), main: true, cell: (w) => (w.clientId ? h('a', { href: address(['clients', w.clientId]) }, raw(w.clientId)) : t('sy.everybody')) }, { label: t('sy.window'), cell: (w) => code(w.window) },
-      { label: t('sy.from'), cell: (w) => [w.active ? [badge('paused', { words: t('sy.active') }), ' '] : null, instant(w.from)] }, { label: t('sy.until'), cell: (w) => instant(w.to) },
+    label: t('nav.maintenance'), id: 'windows', rows: items, key: (w) => `${w.clientId ?? ''} ${w.windows}`, rowProps: (w) => ({ data: { whose: w.clientId ?? '' } }), columns: [
+      { label: t('sy.whose'), main: true, cell: (w) => (w.clientId ? h('a', { href: address(['clients', w.clientId]) }, raw(w.clientId)) : t('sy.everybody')) }, { label: t('sy.window'), cell: (w) => code(w.windows) },
+      { label: t('sy.next'), cell: (w) => (w.active ? [badge('paused', { words: t('sy.active') }), ' ', t('sy.until'), ' ', instant(w.until)] : instant(w.next)) },
     ],
   }) : note(t('sy.noWindows'))),
 };

@@ -165,9 +165,8 @@ function delivery(ctx, client, id, deliveryId) {
   ctx.root.append(body);
   const resend = (d) => async () => {
     const made = await post(`${url}/resend`);
-    notice(t('wh.resent', { event: d.event }));
-    if (made?.id && made.id !== deliveryId) go(place(client, id, made.id));
-    else await ctx.again();
+    document.addEventListener('routed', () => notice(t('wh.resent', { event: d.event })), { once: true });
+    go(place(client, id, made.deliveryId));
   };
   return ctx.watch(2000, () => get(url, {}, { signal: ctx.signal }), (d) => {
     ctx.heading({ title: raw(d.event), crumbs: crumbsOf(client, [t('wh.deliveries'), place(client, id)]), actions: [mayChange() && d.status !== 'Sending' ? act(t('wh.resend'), resend(d), { id: 'delivery-resend' }) : null] });

@@ -100,7 +100,7 @@ add({
   'imp.took': ['took {time}', 'levou {time}'],
   'imp.wait.InLine': ['Waits in line: place {place}.', 'Espera na fila: lugar {place}.'],
   'imp.wait.behind': ['See the one it waits for', 'Ver a que está na frente'],
-  'imp.wait.Turn': ['Waits for its next turn while another client has the worker.', 'Espera a próxima vez enquanto outro cliente é atendido.'],
+  'imp.wait.Turn': ['Waits for its turn.', 'Espera a vez.'],
   'imp.wait.OmniFlowAway': ['OmniFlow does not answer. It goes on by itself when OmniFlow does.', 'O OmniFlow não responde. Continua sozinha quando ele voltar.'],
   'imp.wait.Schedule': ['Waits for its time.', 'Espera a hora marcada.'],
   'imp.wait.Ack': ['Sent; waits for OmniFlow to confirm.', 'Enviada; espera a confirmação do OmniFlow.'],

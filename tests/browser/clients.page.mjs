@@ -67,7 +67,7 @@ test('from the admin key to a client, its secret once, suspended and active agai
 
   // The console goes on as the client, and comes back.
   await page.locator('#secret-use').click();
-  await page.locator('#account', { hasText: 'browser-1' }).waitFor();
+  await page.locator('#account', { hasText: 'São João' }).waitFor();
   await page.goto(`${demo.url}#imports`);
   await page.locator('#import-drop').waitFor();
   await page.locator('#account').click();
@@ -93,7 +93,7 @@ test('“use this client here” with a secret that was kept, and with a wrong o
   await page.locator('#use-secret-error', { hasText: 'not the client’s secret' }).waitFor();
   await page.locator('#use-secret').fill(gateway.secret);
   await page.locator('#use-form [type=submit]').click();
-  await page.locator('#account', { hasText: gateway.clientId }).waitFor();
+  await page.locator('#account', { hasText: 'Browser' }).waitFor();
   await page.finish();
 });
 

@@ -9,7 +9,7 @@ const operator = (path, body) => ask(`${gateway.url}admin/${path}`, { method: 'P
 const step = (page, name) => page.locator(`.timeline [data-step=${name}]`);
 
 test('a tenant sees what its scopes allow, and no administration', LIMIT, async () => {
-  const page = await openSignedIn('#imports', { as: 'client' });
+  const page = await openSignedIn('#imports', { as: 'client', allowed: [401] });
   await page.locator('#import-drop').waitFor();
   const links = await page.locator('#nav a').evaluateAll((nodes) => nodes.map((node) => node.dataset.view));
   for (const name of ['imports', 'tickets', 'events', 'webhooks', 'usage']) assert.ok(links.includes(name), name);
@@ -44,7 +44,7 @@ test('a search, and the ticket’s way to the callback', LIMIT, async () => {
 
   // Unfolded, it stays so while the page looks again.
   await page.locator('summary', { hasText: 'Payload' }).click();
-  await page.locator('details pre', { hasText: doc }).waitFor();
+  await page.locator('details[open] pre', { hasText: doc }).waitFor();
   await post(doc, { shipmentEvent: 'DLV' });
   await step(page, 'received').locator('.note', { hasText: 'version 2' }).waitFor();
   await page.locator('details[open] pre', { hasText: 'DLV' }).waitFor();

@@ -10,3 +10,4 @@ import { fileURLToPath } from 'node:url';
 const wanted = process.argv.slice(2);
 const files = readdirSync(dirname(fileURLToPath(import.meta.url))).filter((name) => name.endsWith('.page.mjs')).sort();
 for (const name of files) if (!wanted.length || wanted.includes(name.replace('.page.mjs', ''))) await import(`./${name}`);
+for (const name of wanted.filter((one) => one.endsWith('.new'))) await import(`./${name}.mjs`);

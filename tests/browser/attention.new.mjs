@@ -1,0 +1,150 @@
+// With the calls for attention, causes, payloads and exports: what needs you on the first page, and what a row waits for.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { LIMIT, SHOTS, accessible, eventually, gateway, openSignedIn, text } from './harness.mjs';
+import { admin, channelOf, clean, fault, fresh, heal, post, processed, settled } from './gateway.mjs';
+
+test('what was given up is on the first page, with its cause; it is retried from there after a question', LIMIT, async () => {
+  await clean();
+  await fault({ path: '/gateway/returns', status: 422 });
+  for (let n = 0; n < 3; n++) await processed(fresh());
+  await eventually('three given up', async () => (await channelOf('ticket-return')).givenUp === 3);
+  await heal();
+  const page = await openSignedIn('#overview');
+  const item = page.locator('.needs li[data-kind=GivenUp]');
+  await item.waitFor();
+  assert.match(await item.textContent(), /ticket-return: 3 given up.*\/gateway\/returns.*HTTP 422/s);
+  await page.locator('#state[data-state=bad]', { hasText: 'Needs you' }).waitFor();
+  await accessible(page, 'what needs you');
+  await page.screenshot({ path: join(SHOTS, 'needs.png'), fullPage: true });
+  await item.getByRole('link', { name: /Look/ }).click();
+  await eventually('three rows', async () => (await page.locator('#outbox-table tbody tr').count()) === 3);
+  assert.match(page.url(), /#outbox\/ticket-return\?status=GivenUp/);
+  await page.goBack();
+  await item.locator('[data-help=retry]').click();
+  await page.locator('#help-form', { hasText: '3 documents' }).waitFor();
+  await page.locator('#help-form [data-close]').click();
+  assert.equal((await channelOf('ticket-return')).givenUp, 3, 'asked, not told');
+  await item.locator('[data-help=retry]').click();
+  await page.locator('#help-form [type=submit]').click();
+  await eventually('all sent', async () => (await channelOf('ticket-return')).givenUp === 0);
+  await item.waitFor({ state: 'detached' });
+  await page.locator('#state[data-state=ok]').waitFor();
+  await page.finish();
+});
+
+test('what is paused is on the first page, and goes on from there', LIMIT, async () => {
+  await clean();
+  await admin('outbox/functional-ack/pause', { method: 'POST', body: {} });
+  const page = await openSignedIn('#overview');
+  const item = page.locator('.needs li', { hasText: 'functional-ack is paused' });
+  await item.locator('[data-help=resume]').click();
+  await item.waitFor({ state: 'detached' });
+  assert.equal((await channelOf('functional-ack')).paused, false);
+  await page.finish();
+});
+
+test('in Portuguese the first page says what needs you', LIMIT, async () => {
+  await clean();
+  const page = await openSignedIn('#overview', { language: 'pt' });
+  await page.locator('#overview-needs h2', { hasText: 'O que precisa de você' }).waitFor();
+  await page.locator('#needs', { hasText: 'Nada precisa de você' }).waitFor();
+  await page.locator('#state', { hasText: 'Pronto' }).waitFor();
+  await page.finish();
+});
+
+test('failures are grouped by cause, and a cause is a filter', LIMIT, async () => {
+  await clean();
+  await fault({ path: '/gateway/returns', status: 422 });
+  for (let n = 0; n < 3; n++) await processed(fresh());
+  await eventually('given up', async () => (await channelOf('ticket-return')).givenUp === 3);
+  await heal();
+  await fault({ path: '/gateway/returns', status: 400 });
+  await processed(fresh());
+  await eventually('given up', async () => (await channelOf('ticket-return')).givenUp === 4);
+  await heal();
+  const page = await openSignedIn('#outbox/ticket-return');
+  const causes = page.locator('.causes li');
+  await eventually('two causes', async () => (await causes.count()) === 2);
+  const first = causes.filter({ hasText: '422' });
+  assert.match(await first.textContent(), /^3/);
+  assert.match(await first.textContent(), /waits for a person/);
+  await first.getByRole('link').click();
+  await page.locator('#outbox-found', { hasText: '3 rows' }).waitFor();
+  assert.equal(await page.locator('#outbox-table tbody tr').count(), 3);
+  await accessible(page, 'causes');
+  await page.screenshot({ path: join(SHOTS, 'causes.png'), fullPage: true });
+  await clean();
+  await page.finish();
+});
+
+test('the rows that a filter shows are exported as CSV', LIMIT, async () => {
+  const doc = fresh('CSV');
+  await processed(doc);
+  await eventually('sent', () => settled('ticket-return'));
+  const page = await openSignedIn('#outbox/ticket-return?status=Sent');
+  const [download] = await Promise.all([page.waitForEvent('download'), page.locator('#outbox-csv').click()]);
+  const csv = readFileSync(await download.path(), 'utf8');
+  assert.match(csv, new RegExp(doc));
+  await page.goto(`${gateway.url}#tickets?businessDocId=${doc}`);
+  const [tickets] = await Promise.all([page.waitForEvent('download'), page.locator('#tickets-csv').click()]);
+  assert.match(readFileSync(await tickets.path(), 'utf8'), new RegExp(doc));
+  await page.finish();
+});
+
+test('a payload is masked until it is revealed, and the audit log has that it was', LIMIT, async () => {
+  await clean();
+  const doc = fresh('MASK');
+  const id = await processed(doc, { phone: '+5511987654321' });
+  const page = await openSignedIn(`#tickets/${id}`);
+  await page.locator('summary', { hasText: 'Payload' }).click();
+  await page.locator('#payload', { hasText: doc }).waitFor();
+  assert.ok(!(await text(page, '#payload')).includes('98765'));
+  const before = (await admin('audit?action=PayloadRevealed')).total;
+  await page.locator('#reveal').click();
+  await page.locator('details', { hasText: 'the audit log has that you did' }).waitFor();
+  assert.ok((await text(page, '#payload')).includes('+5511987654321'));
+  assert.equal((await admin('audit?action=PayloadRevealed')).total, before + 1);
+  await page.finish();
+});
+
+test('a row says why it waits', LIMIT, async () => {
+  await clean();
+  await fault({ path: '/gateway/returns', status: 503 });
+  for (let n = 0; n < 6; n++) await post(fresh());
+  const row = await eventually('a row that waits', async () => (await admin('outbox/ticket-return?status=Error')).items[0]);
+  const page = await openSignedIn(`#outbox/ticket-return/${row.id}`);
+  await page.locator('#waiting', { hasText: /does not answer|next attempt/ }).waitFor();
+  await page.screenshot({ path: join(SHOTS, 'waiting.png'), fullPage: true });
+  await clean();
+  await page.finish();
+});
+
+test('a client searches its own documents', LIMIT, async () => {
+  const doc = fresh('OWN');
+  await processed(doc);
+  const page = await openSignedIn(`#search?q=${doc}`, { as: 'client' });
+  await page.locator('#found a', { hasText: doc }).first().click();
+  await page.locator('.timeline [data-step=processing]').waitFor();
+  await page.finish();
+});
+
+test('the flow is a picture with what waits and failed beside each step, for an hour, a day and a week', LIMIT, async () => {
+  await processed(fresh());
+  const page = await openSignedIn('#overview');
+  for (const name of ['accepted', 'processed', 'delivered']) {
+    const step = page.locator(`#flow [data-step=${name}]`);
+    await step.waitFor();
+    assert.match(await step.textContent(), /per minute.*waiting · .*failed/s);
+    assert.match(await step.locator('svg').getAttribute('aria-label'), /per minute, .* waiting, .* failed/);
+  }
+  for (const window of ['day', 'week']) {
+    const [asked] = await Promise.all([page.waitForRequest((request) => request.url().includes(`admin/flow?window=${window}`)), page.locator('#window').selectOption(window)]);
+    assert.ok(asked);
+  }
+  await accessible(page, 'flow');
+  await page.screenshot({ path: join(SHOTS, 'flow.png'), fullPage: true });
+  await page.finish();
+});
