@@ -33,40 +33,28 @@ namespace DataFlow.Client
 
         /// <summary>Clients, their secrets and policies.</summary>
         public AdminClientsClient Clients { get; }
-
         /// <summary>Batches of all clients.</summary>
         public AdminImportsClient Imports { get; }
-
         /// <summary>Tickets of all clients.</summary>
         public AdminTicketsClient Tickets { get; }
-
         /// <summary>What waits to be delivered, what failed, and the channels themselves.</summary>
         public AdminOutboxClient Outbox { get; }
-
         /// <summary>Webhook deliveries that were given up.</summary>
         public AdminWebhookFailuresClient WebhookFailures { get; }
-
         /// <summary>Alerts.</summary>
         public AdminAlertsClient Alerts { get; }
-
         /// <summary>Alerts that are recorded and not sent.</summary>
         public AdminSilencesClient Silences { get; }
-
         /// <summary>Who did what.</summary>
         public AdminAuditClient Audit { get; }
-
         /// <summary>Keys that close what is stored.</summary>
         public AdminKeysClient Keys { get; }
-
         /// <summary>Erasing what is stored.</summary>
         public AdminPurgesClient Purges { get; }
-
         /// <summary>What is stored about a person.</summary>
         public AdminSubjectsClient Subjects { get; }
-
         /// <summary>Circuit breakers.</summary>
         public AdminBreakersClient Breakers { get; }
-
         /// <summary>The relays of outbox tables.</summary>
         [Operation("GET", "/admin/relays", "admin.relays.list")]
         public Task<JsonAnswer> ListRelaysAsync(CancellationToken cancellationToken = default) =>
@@ -441,8 +429,10 @@ namespace DataFlow.Client
 
         /// <summary>Alerts, newest first.</summary>
         [Operation("GET", "/admin/alerts", "admin.alerts.list")]
-        public AsyncPageable<JsonElement> List(string? status = null, string? order = null, CancellationToken cancellationToken = default) =>
-            new AsyncPageable<JsonElement>(_pipeline, $"/admin/alerts", new Query { { "status", status }, { "order", order } }, cancellationToken);
+        public AsyncPageable<JsonElement> List(string? status = null, string? rule = null, string? order = null,
+            CancellationToken cancellationToken = default) =>
+            new AsyncPageable<JsonElement>(_pipeline, $"/admin/alerts", new Query { { "status", status }, { "rule", rule }, { "order", order } },
+                cancellationToken);
 
         /// <summary>Sends an alert to every configured place.</summary>
         [Operation("POST", "/admin/alerts/test", "admin.alerts.test")]
@@ -502,11 +492,11 @@ namespace DataFlow.Client
         /// <summary>The list as CSV, to be read and disposed of.</summary>
         [Operation("GET", "/admin/audit.csv", "admin.audit.export")]
         public Task<Stream> ExportAsync(string? actor = null, string? action = null, string? target = null, string? clientId = null,
-            string? outcome = null, DateTimeOffset? from = null, DateTimeOffset? to = null, int? limit = null,
-            CancellationToken cancellationToken = default) =>
+            string? outcome = null, DateTimeOffset? from = null, DateTimeOffset? to = null, string? after = null, string? order = null,
+            int? limit = null, CancellationToken cancellationToken = default) =>
             _pipeline.StreamAsync(new Call(HttpMethod.Get, $"/admin/audit.csv", new Query { { "actor", actor }, { "action", action }, { "target",
-                target }, { "clientId", clientId }, { "outcome", outcome }, { "from", from }, { "to", to }, { "limit",
-                limit } }).Accepting("text/csv"), cancellationToken);
+                target }, { "clientId", clientId }, { "outcome", outcome }, { "from", from }, { "to", to }, { "after", after }, { "order",
+                order }, { "limit", limit } }).Accepting("text/csv"), cancellationToken);
     }
 
     /// <summary>Keys that close what is stored.</summary>

@@ -23,7 +23,6 @@ namespace DataFlow.Client
         public string Method { get; }
 
         public string Path { get; }
-
         /// <summary>The same in every SDK.</summary>
         public string Name { get; }
     }
@@ -80,13 +79,10 @@ namespace DataFlow.Client
         public string Path { get; set; }
 
         public Query? Query { get; set; }
-
         /// <summary>Made anew for every try; the function is told when the network moves.</summary>
         public Func<Action, HttpContent>? Content { get; set; }
-
         /// <summary>Whether the content can be made a second time.</summary>
         public Func<bool> CanRepeatContent { get; set; } = () => true;
-
         /// <summary>Whether it may be carried out twice without harm.</summary>
         public bool IsRepeatable { get; set; }
 
@@ -95,10 +91,8 @@ namespace DataFlow.Client
         public string? IfMatch { get; set; }
 
         public string Accept { get; set; } = "application/json";
-
         /// <summary>Uploads ask for leave first, so that a refusal is read instead of a broken connection.</summary>
         public bool ExpectContinue { get; set; }
-
         /// <summary>Health is asked for without credentials.</summary>
         public bool IsAnonymous { get; set; }
 

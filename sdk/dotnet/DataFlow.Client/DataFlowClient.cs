@@ -39,34 +39,24 @@ namespace DataFlow.Client
 
         /// <summary>Bulk imports.</summary>
         public ImportsClient Imports { get; }
-
         /// <summary>Subscriptions to webhooks. To verify what they deliver see <see cref="WebhookVerifier"/>.</summary>
         public WebhooksClient Webhooks { get; }
-
         /// <summary>How the client's columns are read.</summary>
         public MappingClient Mapping { get; }
-
         /// <summary>Shipment tickets.</summary>
         public TicketsClient Tickets { get; }
-
         /// <summary>Counterparties.</summary>
         public CounterpartiesClient Counterparties { get; }
-
         /// <summary>Functional acks.</summary>
         public AcksClient Acks { get; }
-
         /// <summary>Events for the server's outbox.</summary>
         public EventsClient Events { get; }
-
         /// <summary>Calls to other systems through the server.</summary>
         public IntegrationsClient Integrations { get; }
-
         /// <summary>The server itself.</summary>
         public ServerClient Server { get; }
-
         /// <summary>For operators.</summary>
         public AdminClient Admin { get; }
-
         /// <summary>What the client has used of its limits.</summary>
         /// <param name="clientId">The client; its own by default.</param>
         /// <param name="cancellationToken">Ends the call.</param>

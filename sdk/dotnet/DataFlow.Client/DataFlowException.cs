@@ -11,7 +11,6 @@ namespace DataFlow.Client
     {
         /// <summary>Its name or path.</summary>
         public string Field { get; set; } = "";
-
         /// <summary>What is wrong with it.</summary>
         public string Message { get; set; } = "";
     }
@@ -35,25 +34,18 @@ namespace DataFlow.Client
 
         /// <summary>The HTTP status; 0 if there was no answer.</summary>
         public int Status { get; }
-
         /// <summary>The problem's stable code, such as <c>MaxFileSizeMb</c>; null if the answer had none.</summary>
         public string? Code { get; }
-
         /// <summary>The problem's title.</summary>
         public string? Title { get; }
-
         /// <summary>What went wrong and what to do, for a person.</summary>
         public string? Detail { get; }
-
         /// <summary>What the server's log has the call under.</summary>
         public string? CorrelationId { get; }
-
         /// <summary>Every refused field; empty if it was not about fields.</summary>
         public IReadOnlyList<FieldError> Errors { get; } = Array.Empty<FieldError>();
-
         /// <summary>How long the server asked to wait.</summary>
         public TimeSpan? RetryAfter { get; }
-
         /// <summary>The whole problem document, with members that have no property here.</summary>
         public JsonElement? Problem { get; }
 
@@ -127,37 +119,26 @@ namespace DataFlow.Client
 
     /// <summary>400: <see cref="DataFlowException.Errors"/> names every bad field.</summary>
     public sealed class InvalidRequestException : DataFlowException { internal InvalidRequestException(Answer a) : base(a, null) { } }
-
     /// <summary>401: credentials are missing or wrong.</summary>
     public sealed class UnauthorizedException : DataFlowException { internal UnauthorizedException(Answer a) : base(a, null) { } }
-
     /// <summary>403: the client is suspended, or lacks a scope or role.</summary>
     public sealed class ForbiddenException : DataFlowException { internal ForbiddenException(Answer a) : base(a, null) { } }
-
     /// <summary>404: there is no such thing, or it is another client's.</summary>
     public sealed class NotFoundException : DataFlowException { internal NotFoundException(Answer a) : base(a, null) { } }
-
     /// <summary>409: a rule or the state of the thing forbids it; <see cref="DataFlowException.Code"/> names the rule.</summary>
     public sealed class ConflictException : DataFlowException { internal ConflictException(Answer a) : base(a, null) { } }
-
     /// <summary>410: what it needs was erased or has expired.</summary>
     public sealed class GoneException : DataFlowException { internal GoneException(Answer a) : base(a, null) { } }
-
     /// <summary>412 or 428: the ETag is old, or none was given.</summary>
     public sealed class PreconditionException : DataFlowException { internal PreconditionException(Answer a) : base(a, null) { } }
-
     /// <summary>413: the body is larger than the server takes.</summary>
     public sealed class TooLargeException : DataFlowException { internal TooLargeException(Answer a) : base(a, null) { } }
-
     /// <summary>422: the <c>Idempotency-Key</c> was used for other content.</summary>
     public sealed class IdempotencyKeyReusedException : DataFlowException { internal IdempotencyKeyReusedException(Answer a) : base(a, null) { } }
-
     /// <summary>429, after all retries: see <see cref="DataFlowException.RetryAfter"/>.</summary>
     public sealed class RateLimitException : DataFlowException { internal RateLimitException(Answer a) : base(a, null) { } }
-
     /// <summary>5xx, after all retries that were safe.</summary>
     public sealed class ServerException : DataFlowException { internal ServerException(Answer a) : base(a, null) { } }
-
     /// <summary>No answer, or one that broke off or is no JSON, after all retries that were safe. Whether the call was carried out is not known.</summary>
     public sealed class ConnectionException : DataFlowException
     {

@@ -27,13 +27,10 @@ namespace DataFlow.Client
 
         /// <summary>The name that the server is told.</summary>
         public string FileName { get; }
-
         /// <summary>The length in bytes; null if it is not known.</summary>
         public long? Length { get; }
-
         /// <summary>Whether it can be read again from its beginning. If not, an upload that broke off is not repeated.</summary>
         public bool CanRepeat { get; }
-
         /// <summary>A file on disk, opened anew for each try.</summary>
         /// <param name="path">Where it is.</param>
         public static ImportFile FromPath(string path)
@@ -80,31 +77,22 @@ namespace DataFlow.Client
     {
         /// <summary>The origin of records that have none.</summary>
         public string? OriginDefault { get; set; }
-
         /// <summary>Who asks for it.</summary>
         public string? RequestedBy { get; set; }
-
         /// <summary>The sheet of a workbook; the first by default.</summary>
         public string? Sheet { get; set; }
-
         /// <summary>Another name for the file.</summary>
         public string? FileName { get; set; }
-
         /// <summary>The declared type, which must agree with the content; by default the content alone decides.</summary>
         public string? ContentType { get; set; }
-
         /// <summary>Anything to keep with the batch.</summary>
         public IDictionary<string, object?>? Metadata { get; set; }
-
         /// <summary>Canonical names by column or path; null or "" keeps a column from being mapped by its own name.</summary>
         public IDictionary<string, string?>? Mapping { get; set; }
-
         /// <summary>Further fields of the form, which this release has no property for.</summary>
         public IDictionary<string, string>? Fields { get; set; }
-
         /// <summary>Known to the server for an upload once. By default one is made for each call, the same on all of its tries.</summary>
         public string? IdempotencyKey { get; set; }
-
         /// <summary>Told the bytes of the file that were sent, from 0 again if the upload is repeated.</summary>
         public IProgress<long>? Progress { get; set; }
     }

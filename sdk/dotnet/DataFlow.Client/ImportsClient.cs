@@ -40,13 +40,14 @@ namespace DataFlow.Client
         /// <param name="checksum">SHA-256 (hex) of the whole file, if this is only its head.</param>
         /// <param name="cancellationToken">Aborts the upload.</param>
         [Operation("POST", "/imports/preview", "imports.preview")]
-        public Task<JsonAnswer> PreviewAsync(ImportFile file, ImportOptions? options = null, bool isComplete = true, string? checksum = null,
+        public Task<ImportPreview> PreviewAsync(ImportFile file, ImportOptions? options = null, bool isComplete = true, string? checksum = null,
             CancellationToken cancellationToken = default) =>
-            _pipeline.JsonAsync<JsonAnswer>(
+            _pipeline.JsonAsync<ImportPreview>(
                 Form($"/imports/preview", file, options ?? new ImportOptions(), isComplete ? null : "false", checksum, cancellationToken).Repeatable(),
                 cancellationToken);
 
-        private static Call Form(FormattableString path, ImportFile file, ImportOptions options, string? complete, string? checksum, CancellationToken cancellationToken)
+        private static Call Form(FormattableString path, ImportFile file, ImportOptions options, string? complete, string? checksum,
+            CancellationToken cancellationToken)
         {
             if (file == null)
                 throw new ArgumentNullException(nameof(file));
@@ -61,7 +62,11 @@ namespace DataFlow.Client
                 ["checksum"] = checksum,
             };
             foreach (var more in options.Fields ?? new Dictionary<string, string>())
-                fields[more.Key.IndexOfAny(new[] { '"', '\r', '\n' }) < 0 ? more.Key : throw new ArgumentException("A field's name has a quotation mark or line end.")] = more.Value;
+            {
+                if (more.Key.IndexOfAny(new[] { '"', '\r', '\n' }) >= 0)
+                    throw new ArgumentException("A field's name has a quotation mark or line end.", nameof(options));
+                fields[more.Key] = more.Value;
+            }
             return new Call(HttpMethod.Post, path)
             {
                 Content = moved => new UploadContent(file, fields, options, moved, cancellationToken),
@@ -296,7 +301,6 @@ namespace DataFlow.Client
 
         /// <summary>The name of the event that was read last.</summary>
         public string Name { get; private set; } = "";
-
         /// <summary>The data of the next event; null at the end. An event that the end cuts off is none.</summary>
         public async Task<string?> ReadAsync(CancellationToken cancellationToken)
         {

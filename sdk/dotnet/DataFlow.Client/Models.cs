@@ -156,6 +156,44 @@ namespace DataFlow.Client
         public bool Retryable { get; set; }
     }
 
+    /// <summary>What the server would make of a file.</summary>
+    public sealed class ImportPreview : Document
+    {
+        /// <summary><c>Csv</c>, <c>Excel</c> or <c>Json</c>.</summary>
+        public string Format { get; set; } = "";
+        /// <summary>The workbook's sheets.</summary>
+        public IReadOnlyList<string> Sheets { get; set; } = Array.Empty<string>();
+        /// <summary>The sheet that was read.</summary>
+        public string? Sheet { get; set; }
+        /// <summary>The row with the columns' names.</summary>
+        public long? HeaderRow { get; set; }
+        /// <summary>How many records were read.</summary>
+        public long Records { get; set; }
+        /// <summary>Whether these are all.</summary>
+        public bool Complete { get; set; }
+        /// <summary>The columns, and what they are taken for.</summary>
+        public IReadOnlyList<PreviewColumn> Columns { get; set; } = Array.Empty<PreviewColumn>();
+        /// <summary>Why records would fail, and how many.</summary>
+        public IReadOnlyList<BatchReason> Problems { get; set; } = Array.Empty<BatchReason>();
+        /// <summary>The file's SHA-256 in hex.</summary>
+        public string? Checksum { get; set; }
+        /// <summary>The client's batch with the same file; null if there is none.</summary>
+        public JsonElement? DuplicateOf { get; set; }
+    }
+
+    /// <summary>A column of a file.</summary>
+    public sealed class PreviewColumn
+    {
+        /// <summary>Its name.</summary>
+        public string Name { get; set; } = "";
+        /// <summary>The canonical name that it is taken for; null if it is none.</summary>
+        public string? Canonical { get; set; }
+        /// <summary>Why: <c>name</c>, <c>mapping</c> or <c>client</c>.</summary>
+        public string? By { get; set; }
+        /// <summary>Some of its values.</summary>
+        public IReadOnlyList<string> Samples { get; set; } = Array.Empty<string>();
+    }
+
     /// <summary>A failed batch's next attempt.</summary>
     public sealed class ImportRetry : Document
     {

@@ -17,7 +17,6 @@ namespace DataFlow.Client
         /// <summary>Members that this release has no property for.</summary>
         [JsonExtensionData]
         public Dictionary<string, JsonElement>? Additional { get; set; }
-
         /// <summary>What the answer's head said; null for a part of an answer.</summary>
         [JsonIgnore]
         public ResponseInfo? Response { get; internal set; }
@@ -46,13 +45,10 @@ namespace DataFlow.Client
 
         /// <summary>The HTTP status.</summary>
         public int Status { get; }
-
         /// <summary>The version of what was read, for <c>If-Match</c>; null if there was none.</summary>
         public string? ETag { get; }
-
         /// <summary>Whether this is the answer of an earlier call with the same <c>Idempotency-Key</c>.</summary>
         public bool IsReplayed { get; }
-
         /// <summary>What the server's log has the call under.</summary>
         public string? CorrelationId { get; }
     }
@@ -63,20 +59,15 @@ namespace DataFlow.Client
     {
         /// <summary>The items.</summary>
         public IReadOnlyList<T> Items { get; set; } = Array.Empty<T>();
-
         /// <summary>The page's number, from 1.</summary>
         [JsonPropertyName("page")]
         public int Number { get; set; }
-
         /// <summary>How many items a page has at most.</summary>
         public int PageSize { get; set; }
-
         /// <summary>How many items there are; see <see cref="TotalIsEstimate"/>.</summary>
         public long Total { get; set; }
-
         /// <summary>Whether <see cref="Total"/> is an estimate, as it is beyond 10,000.</summary>
         public bool TotalIsEstimate { get; set; }
-
         /// <summary>Where the next page begins; null at the end, or where pages have only numbers.</summary>
         public string? Next { get; set; }
     }

@@ -3,6 +3,7 @@ using System.IO;
 using System.Net;
 using System.Net.Http;
 using System.Net.Sockets;
+using System.Security.Authentication;
 using System.Text.Json;
 using System.Threading;
 using System.Threading.Tasks;
@@ -27,10 +28,8 @@ namespace DataFlow.Client
         }
 
         public DataFlowClientOptions Options { get; }
-
         /// <summary>Replaced by tests, which do not wait.</summary>
         internal Func<TimeSpan, CancellationToken, Task> Delay { get; set; } = Task.Delay;
-
         /// <summary>The client that a path names: the caller itself, unless another one is given.</summary>
         public string Client(string? clientId) =>
             clientId ?? Options.ClientId ?? throw new ArgumentException("An operator gives the clientId.", nameof(clientId));
@@ -104,8 +103,9 @@ namespace DataFlow.Client
                             ? "The server at " + _base + " was silent for " + Options.NetworkTimeout.TotalSeconds + " s."
                             : e is JsonException ? "The answer is not the JSON that was expected: " + e.Message
                             : "The server at " + _base + " cannot be reached, or the connection broke: " + Innermost(e).Message, e, watch.IsOver);
-                        wasRefused = Innermost(e) is SocketException s && (s.SocketErrorCode == SocketError.ConnectionRefused
-                            || s.SocketErrorCode == SocketError.HostNotFound || s.SocketErrorCode == SocketError.TryAgain);
+                        wasRefused = Innermost(e) is AuthenticationException || (Innermost(e) is SocketException s
+                            && (s.SocketErrorCode == SocketError.ConnectionRefused || s.SocketErrorCode == SocketError.HostNotFound
+                                || s.SocketErrorCode == SocketError.TryAgain));
                     }
                 }
                 if (attempt >= Options.MaxRetries || !IsTransient(failure) || !(wasRefused || call.IsRepeatable || call.IdempotencyKey != null)
@@ -242,11 +242,8 @@ namespace DataFlow.Client
         }
 
         public override bool CanRead => true;
-
         public override bool CanSeek => false;
-
         public override bool CanWrite => false;
-
         public override long Length => throw new NotSupportedException();
 
         public override long Position

@@ -33,7 +33,6 @@ namespace DataFlow.Client
         public TimeSpan Tolerance { get; set; } = TimeSpan.FromMinutes(5);
 
         internal Func<DateTimeOffset> Now { get; set; } = () => DateTimeOffset.UtcNow;
-
         /// <summary>Whether a delivery is DataFlow's and fresh, by <c>X-DataFlow-Signature</c> or <c>webhook-signature</c>.</summary>
         /// <param name="body">The body as it came, before anything parsed it.</param>
         /// <param name="header">Gives a header's value by its name, in whatever case; null if it did not come.</param>

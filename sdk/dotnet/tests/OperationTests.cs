@@ -41,6 +41,31 @@ internal static class OperationTests
         return Task.CompletedTask;
     }
 
+    /// <summary>What a list takes beside its filters is AsyncPageable's.</summary>
+    [Test]
+    private static Task AllParametersOfTheDocument()
+    {
+        using var document = JsonDocument.Parse(File.ReadAllBytes(Environment.GetEnvironmentVariable("DATAFLOW_OPENAPI")!));
+        var shared = document.RootElement.GetProperty("components").GetProperty("parameters");
+        var known = Methods(new FakeHandler().Client()).ToLookup(m => Bare(m.Operation.Method + " " + m.Operation.Path), m => m.Method);
+        var missing = new List<string>();
+        foreach (var path in document.RootElement.GetProperty("paths").EnumerateObject())
+            foreach (var operation in path.Value.EnumerateObject().Where(m => m.Value.ValueKind == JsonValueKind.Object && m.Value.TryGetProperty("parameters", out _)))
+            {
+                var methods = known[Bare(operation.Name.ToUpperInvariant() + " " + path.Name)].ToArray();
+                var isList = methods.Any(m => m.ReturnType.Name.StartsWith("AsyncPageable", StringComparison.Ordinal));
+                var taken = methods.SelectMany(m => m.GetParameters()).Select(p => p.Name).Concat(isList ? new[] { "page", "pageSize", "after" } : new string[0]).ToHashSet();
+                foreach (var one in operation.Value.GetProperty("parameters").EnumerateArray())
+                {
+                    var parameter = one.TryGetProperty("$ref", out var name) ? shared.GetProperty(name.GetString().Split('/').Last()) : one;
+                    if (parameter.GetProperty("in").GetString() == "query" && methods.Length > 0 && !taken.Contains(parameter.GetProperty("name").GetString()))
+                        missing.Add(operation.Name + " " + path.Name + " " + parameter.GetProperty("name").GetString());
+                }
+            }
+        Check.That(missing.Count == 0, "not taken: " + string.Join(", ", missing));
+        return Task.CompletedTask;
+    }
+
     [Test]
     private static async Task EachMakesItsCall()
     {

@@ -253,6 +253,7 @@ internal static class PipelineTests
         await provider.GetRequiredService<DataFlowClient>().Server.WhoAmIAsync();
         Check.Equal("http://server.test/v1/whoami", fake.Requests.Single().Uri.AbsoluteUri);
         Check.That(ReferenceEquals(provider.GetRequiredService<DataFlowClient>(), provider.GetRequiredService<DataFlowClient>()), "not a singleton");
+        Check.That(!((HttpClientHandler)DataFlowClient.Handler()).AllowAutoRedirect, "a redirect would carry the credentials elsewhere");
         Check.Equal(Timeout.InfiniteTimeSpan, provider.GetRequiredService<IHttpClientFactory>().CreateClient("DataFlow").Timeout);
     }
 

@@ -25,6 +25,10 @@ class Pages {
     return (this.first ??= this.fetch(this.query)).then(done, failed);
   }
 
+  get [Symbol.toStringTag]() {
+    return 'Pages';
+  }
+
   catch(failed) {
     return this.then(undefined, failed);
   }
@@ -55,15 +59,20 @@ class Pages {
 
 /** A file that the server sends: `stream` once, or one of the others. */
 class Download {
-  constructor(res) {
+  constructor(res, failure) {
     this.stream = res;
     this.contentType = res.headers['content-type'] ?? null;
+    Object.defineProperty(this, 'failure', { value: failure });
   }
 
   async bytes() {
-    const parts = [];
-    for await (const part of this.stream) parts.push(part);
-    return Buffer.concat(parts);
+    try {
+      const parts = [];
+      for await (const part of this.stream) parts.push(part);
+      return Buffer.concat(parts);
+    } catch (error) {
+      throw this.failure(error);
+    }
   }
 
   async text() {
@@ -82,9 +91,15 @@ class Download {
       await fs.promises.rename(part, path);
     } catch (error) {
       await fs.promises.rm(part, { force: true });
-      throw error;
+      throw this.stream.errored ? this.failure(error) : error;
     }
   }
+}
+
+/** A part of a path. Dots would lead out of it. */
+function segment(value) {
+  if (/^\.\.?$/.test(value)) throw new TypeError(`${value} is no part of a path`);
+  return encodeURIComponent(value);
 }
 
 /** A function for a row of the table. */
@@ -98,7 +113,7 @@ function method(client, text) {
     const values = names.map((name) => {
       const value = args.shift();
       if (value === undefined || value === null || value === '') throw new TypeError(`${name} is missing`);
-      return value;
+      return segment(value);
     });
     const query = is('?') ? args.shift() : undefined;
     const body = is('=') ? args.shift() : undefined;
@@ -107,13 +122,15 @@ function method(client, text) {
     if (own) {
       const clientId = options.clientId ?? client.clientId;
       if (!clientId) throw new TypeError('clientId is missing: give it to the client or in the options');
-      values.unshift(clientId);
+      values.unshift(segment(clientId));
     }
-    const path = template.replace(/\{\w+\}/g, () => encodeURIComponent(values.shift()));
+    const path = template.replace(/\{\w+\}/g, () => values.shift());
     const request = { repeatable: is('repeat'), ...options, method: verb, path, query, body: body === undefined ? null : Buffer.from(JSON.stringify(body)) };
     if (is('key')) request.idempotencyKey ??= randomUUID();
     if (is('page')) return new Pages((q) => client.transport.json({ ...request, query: q }), query);
-    if (is('file')) return client.transport.send({ ...request, headers: { accept: '*/*', ...options.headers } }).then((res) => new Download(res));
+    if (is('file')) {
+      return client.transport.send({ ...request, headers: { accept: '*/*', ...options.headers }, read: (res) => new Download(res, (error) => client.transport.failure(error, request)) });
+    }
     if (is('events')) return watch(client, request);
     if (is('text')) return client.transport.json({ ...request, text: true, headers: { accept: 'text/plain', ...options.headers } });
     return client.transport.json(request);
@@ -208,15 +225,18 @@ function maybeLater(error, ofEvents) {
 function integration(client) {
   return async (name, path = '', options = {}) => {
     const { method: verb = 'GET', query, body, onUnavailable, headers, ...rest } = options;
-    const isBytes = body === undefined || Buffer.isBuffer(body) || typeof body === 'string';
-    const res = await client.transport.send({
-      ...rest, method: verb, query: { ...query, onUnavailable },
-      path: `/integrations/${encodeURIComponent(name)}${path ? '/' + String(path).replace(/^\//, '').split('/').map(encodeURIComponent).join('/') : ''}`,
-      headers: { accept: '*/*', ...headers }, body: body === undefined ? null : Buffer.from(isBytes ? body : JSON.stringify(body)),
-    });
-    const text = await new Download(res).bytes();
-    const json = /[/+]json\b/.test(res.headers['content-type'] ?? '') && text.length;
-    return { status: res.statusCode, headers: res.headers, body: json ? JSON.parse(text) : text };
+    const isBytes = typeof body === 'string' || body instanceof Uint8Array;
+    const request = {
+      ...rest, method: verb, query: { ...query, onUnavailable }, headers: { accept: '*/*', ...headers },
+      path: `/integrations/${[name, ...String(path).split('/').filter(Boolean)].map(segment).join('/')}`,
+      body: body === undefined ? null : Buffer.from(isBytes ? body : JSON.stringify(body)),
+    };
+    const read = async (res) => {
+      const bytes = await new Download(res, (error) => client.transport.failure(error, request)).bytes();
+      const isJson = /[/+]json\b/.test(res.headers['content-type'] ?? '') && bytes.length;
+      return { status: res.statusCode, headers: res.headers, body: isJson ? JSON.parse(bytes) : bytes };
+    };
+    return client.transport.send({ ...request, read });
   };
 }
 

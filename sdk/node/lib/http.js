@@ -39,18 +39,18 @@ class Transport {
   }
 
   /**
-   * The answer with 2xx, its body not read yet; throws for any other.
-   * request: method, path, query, headers, body (null, a Buffer, or an object as of upload.js), repeatable, and of the
-   * caller signal, timeout, retries, idempotencyKey, ifMatch, correlationId, language, headers.
+   * What `read` makes of an answer with 2xx, else the answer, its body not read yet. Any other status is thrown.
+   * request: method, path, query, headers, body (null, a Buffer, or an object as of upload.js), repeatable, read, and of
+   * the caller signal, timeout, retries, idempotencyKey, ifMatch, correlationId, language, headers.
    */
   async send(request) {
-    const { signal, body } = request;
+    const { signal, body, read = (res) => res } = request;
     const retries = request.retries ?? this.options.retries;
     const repeatable = request.repeatable || IDEMPOTENT.has(request.method) || request.idempotencyKey !== undefined;
     for (let n = 0; ; n++) {
       let failure;
       try {
-        return await this.try({ ...request, agent: repeatable ? this.agent : this.single });
+        return await read(await this.try({ ...request, agent: repeatable ? this.agent : this.single }));
       } catch (error) {
         failure = error;
       }
@@ -98,7 +98,7 @@ class Transport {
         clearTimeout(timer);
         signal?.removeEventListener('abort', onAbort);
       });
-      req.on('error', (error) => reject(this.failure(error, request)));
+      req.on('error', (error) => reject(body?.failed ?? this.failure(error, request)));
       req.on('response', (res) => {
         answered = true;
         res.on('close', () => { if (!req.writableFinished) req.destroy(); }); // the rest of a body that is not wanted
@@ -114,8 +114,8 @@ class Transport {
         if (answered || req.destroyed || timer === null) return;
         timer = null;
         pipeline(body.open(), req, (error) => {
-          // Of an answer that came before the end of the body the error is the answer.
-          if (error && !answered) reject(error.syscall || error.code?.startsWith('ERR_STREAM') ? this.failure(error, request) : error);
+          // An answer may come before the end of the body, which then is no error.
+          if (error && !answered) reject(body.failed ?? this.failure(error, request));
         });
       };
       req.on('continue', begin);
@@ -132,22 +132,20 @@ class Transport {
     return failure;
   }
 
-  /** Reads an answer's body; a connection lost in it is as one lost before. */
-  async json(request) {
-    const retries = request.retries ?? this.options.retries;
-    for (let n = 0; ; n++) {
-      const res = await this.send(request);
+  /** The answer as JSON (or text), undefined if it has no body. A connection lost in it is as one lost before. */
+  json(request) {
+    const read = async (res) => {
+      let text;
       try {
-        const text = await collect(res, Infinity);
-        const answer = res.statusCode === 204 || text === '' ? undefined : request.text ? text : JSON.parse(text);
+        text = await collect(res, Infinity);
+        const answer = text === '' ? undefined : request.text ? text : JSON.parse(text);
         if (answer && typeof answer === 'object') responses.set(answer, { status: res.statusCode, headers: res.headers });
         return answer;
       } catch (error) {
-        const failure = error instanceof SyntaxError ? new NetworkError(`${request.method} ${request.path}: not JSON`, { cause: error })
-          : this.failure(error, request);
-        if (failure instanceof AbortError || request.method !== 'GET' || n >= retries) throw failure;
+        throw this.failure(text === undefined ? error : new Error('the answer is not JSON', { cause: error }), request);
       }
-    }
+    };
+    return this.send({ ...request, read });
   }
 }
 

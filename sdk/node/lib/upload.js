@@ -35,7 +35,10 @@ function* slices(bytes) {
   for (let at = 0; at < bytes.length; at += 65536) yield bytes.subarray(at, at + 65536);
 }
 
-/** A multipart body for Transport, which opens it for every try; the fields stand before the file. */
+/**
+ * A multipart body for Transport, which opens it for every try; the fields stand before the file. `begun`: it can't be
+ * opened again; `failed`: what went wrong with the file, which no other try would mend.
+ */
 async function multipart(source, fields, { fileName, contentType, onProgress }) {
   const file = await fileOf(source);
   const boundary = `dataflow-${randomBytes(18).toString('hex')}`;
@@ -45,21 +48,26 @@ async function multipart(source, fields, { fileName, contentType, onProgress }) 
   const head = Buffer.from(`${parts.join('')}--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="${quote(fileName ?? file.name ?? 'upload')}"\r\n` +
     `Content-Type: ${contentType ?? 'application/octet-stream'}\r\n\r\n`);
   const tail = Buffer.from(`\r\n--${boundary}--\r\n`);
-  const body = { type: `multipart/form-data; boundary=${boundary}`, length: file.length === null ? null : head.length + file.length + tail.length, begun: false };
+  const body = { type: `multipart/form-data; boundary=${boundary}`, length: file.length === null ? null : head.length + file.length + tail.length, begun: false, failed: undefined };
   body.open = () => {
     if (file.once) body.begun = true;
     return Readable.from(async function* () {
       let sent = 0;
       yield head;
-      let opened = await file.open();
-      if (typeof opened.getReader === 'function' && !opened[Symbol.asyncIterator]) opened = Readable.fromWeb(opened);
-      for await (const chunk of opened) {
-        const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
-        yield bytes;
-        sent += bytes.length;
-        onProgress?.({ sent, total: file.length });
+      try {
+        let opened = await file.open();
+        if (typeof opened.getReader === 'function' && !opened[Symbol.asyncIterator]) opened = Readable.fromWeb(opened);
+        for await (const chunk of opened) {
+          const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
+          yield bytes;
+          sent += bytes.length;
+          onProgress?.({ sent, total: file.length });
+        }
+        if (file.length !== null && sent !== file.length) throw new Error('the file changed while it was sent');
+      } catch (error) {
+        body.failed = error;
+        throw error;
       }
-      if (file.length !== null && sent !== file.length) throw new Error('the file changed while it was sent');
       yield tail;
     }(), { objectMode: false, highWaterMark: 65536 });
   };

@@ -84,6 +84,8 @@ it('arguments that are missing or too many are told at once', async () => {
   assert.throws(() => client.imports.get(), TypeError);
   assert.throws(() => client.imports.get(''), /batchId/);
   assert.throws(() => client.imports.get('a', {}, {}), /too many/);
+  assert.throws(() => client.imports.get('..'), /path/);
+  await assert.rejects(client.integrations.call('payment', 'a/../b'), /path/);
   assert.throws(() => new DataFlow().usage.get(), /clientId/);
   assert.throws(() => new DataFlow({ baseUrl: 'ftp://x' }), /http/);
   await assert.rejects(client.imports.upload(42), TypeError);
@@ -181,6 +183,22 @@ it('the key of an upload is the same on every try, and another on every call', a
   assert.notEqual(keys[0], keys[3]);
 });
 
+it('an answer that is cut off is lost: a call that may be repeated is', async () => {
+  let requests = 0;
+  const server = await raw((socket) => socket.once('data', () => {
+    requests++;
+    socket.end(`HTTP/1.1 202 OK\r\nContent-Type: application/json\r\nContent-Length: ${requests < 3 ? 100 : 15}\r\nConnection: close\r\n\r\n{"eventId":"e"}`);
+  }));
+  const own = new DataFlow({ baseUrl: server.baseUrl, retryBaseMs: 1 });
+  assert.deepEqual(await own.events.publish({ eventType: 'X', payload: 1 }), { eventId: 'e' });
+  assert.equal(requests, 3);
+  requests = 0;
+  await assert.rejects(own.admin.keys.rotate(), NetworkError);
+  assert.equal(requests, 1);
+  own.close();
+  server.close();
+});
+
 it('a call is aborted before, while and between tries', async () => {
   await assert.rejects(client.server.whoami({ signal: AbortSignal.abort('why') }), (e) => e instanceof AbortError && e.cause === 'why');
   assert.equal(fake.requests.length, 0);
@@ -251,6 +269,8 @@ it('a file that is not there, and a stream that fails, are what the call throws'
   await assert.rejects(client.imports.upload(join(directory, 'none.csv')), { code: 'ENOENT' });
   const failing = (async function* () { yield 'phone\n'; throw new RangeError('of the stream'); })();
   await assert.rejects(client.imports.upload(failing), RangeError);
+  await assert.rejects(client.imports.upload(directory), { code: 'EISDIR' });
+  assert.ok(fake.requests.length <= 2, 'they are not tried again');
   assert.equal(fake.imports.size, 0);
 });
 
@@ -350,7 +370,8 @@ it('a file is saved whole or not at all', async () => {
   assert.equal(readFileSync(path, 'utf8'), 'phone\n1\n');
   const server = await raw((socket) => socket.once('data', () => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf')));
   const own = new DataFlow({ baseUrl: server.baseUrl });
-  await assert.rejects((await own.imports.errorsCsv('b')).save(join(directory, 'half.csv')));
+  await assert.rejects((await own.imports.errorsCsv('b')).save(join(directory, 'half.csv')), NetworkError);
+  await assert.rejects((await own.imports.errorsCsv('b')).text(), NetworkError);
   assert.deepEqual(readdirSync(directory).filter((name) => name.startsWith('half')), []);
   own.close();
   server.close();
