@@ -20,6 +20,7 @@ SINKS = {
     "df_input_error": (None, 2, True),
     "df_place_error": (None, 2, True),
     "add_error": (None, 2, True),  # of an upload's fields
+    "refuse_item": (None, 3, True),  # of a mended record
     "import_fail_items": (None, 1, False),
     "df_json_kv_told": (None, 2, False),
 }

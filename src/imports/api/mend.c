@@ -57,10 +57,11 @@ static void find_repeats(struct df_mend *m, struct df_input *in)
     qsort(m->items, m->count, sizeof(*m->items), by_sequence);
     for (size_t i = 1; i < m->count; i++)
         if (m->items[i].sequence == m->items[i - 1].sequence)
-            df_input_error(in,
-                           df_arena_cstr(in->arena, df_arena_printf(in->arena, "items[%zu].sequence",
-                                                                    m->items[i].index)),
-                           "stands twice");
+            df_input_error(
+                in,
+                df_arena_cstr(in->arena,
+                              df_arena_printf(in->arena, "items[%zu].sequence", m->items[i].index)),
+                "stands twice");
 }
 
 bool df_mend_read(struct df_mend *m, struct df_req *req, struct df_input *in)
@@ -120,10 +121,10 @@ struct mending {
     struct df_err *err;
 };
 
-__attribute__((format(printf, 4, 5))) static void add_error(struct mending *g,
-                                                            const struct df_mend_item *item,
-                                                            const char *member, const char *fmt,
-                                                            ...)
+__attribute__((format(printf, 4, 5))) static void refuse_item(struct mending *g,
+                                                              const struct df_mend_item *item,
+                                                              const char *member, const char *fmt,
+                                                              ...)
 {
     struct df_mend *m = g->m;
     char text[256];
@@ -134,9 +135,9 @@ __attribute__((format(printf, 4, 5))) static void add_error(struct mending *g,
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    m->errors[m->error_count++] = (struct df_field_error){
-        df_arena_printf(&g->arena, "items[%zu].%s", item->index, member),
-        df_arena_str(&g->arena, df_str_c(text))};
+    m->errors[m->error_count++] =
+        (struct df_field_error){df_arena_printf(&g->arena, "items[%zu].%s", item->index, member),
+                                df_arena_str(&g->arena, df_str_c(text))};
 }
 
 static struct df_field field_of(const struct df_json *v, struct df_str name)
@@ -268,7 +269,7 @@ static bool mend_fields(struct mending *g, const struct df_mend_item *item, stru
 
     if (df_json_parse(&g->record, record, &object, &ignored) != DF_OK ||
         object->type != DF_JSON_OBJECT || df_json_count(object) > FIELDS_MOST - VALUES_MOST) {
-        add_error(g, item, "sequence", "has a record that cannot be read");
+        refuse_item(g, item, "sequence", "has a record that cannot be read");
         return false;
     }
     g->field_count = 0;
@@ -280,8 +281,10 @@ static bool mend_fields(struct mending *g, const struct df_mend_item *item, stru
         if (put_value(g, v))
             continue;
         struct df_str name = df_utf8_cut(v->key, 100);
-        add_error(g, item, "values", "\"" DF_STR_FMT "\" is neither a column of the file nor a "
-                  "canonical name", DF_STR_ARG(name));
+        refuse_item(g, item, "values",
+                    "\"" DF_STR_FMT "\" is neither a column of the file nor a "
+                    "canonical name",
+                    DF_STR_ARG(name));
         ok = false;
     }
     return ok;
@@ -344,17 +347,20 @@ static enum df_code mend_record(struct mending *g, const struct df_mend_item *it
     enum df_code code =
         df_normalise(g->normaliser, &mended, item->sequence, &json, &verdict, &reason, g->err);
     if (code == DF_OK && df_buf_failed(&text))
-        add_error(g, item, "values", "make the record larger than 4 MiB");
+        refuse_item(g, item, "values", "make the record larger than 4 MiB");
     else if (code == DF_OK && verdict != DF_ITEM_SEND)
-        add_error(g, item, "values", "do not mend record %lld: " DF_STR_FMT " (%s)",
-                  (long long)item->sequence, DF_STR_ARG(reason), df_normaliser_code(g->normaliser));
+        refuse_item(g, item, "values", "do not mend record %lld: " DF_STR_FMT " (%s)",
+                    (long long)item->sequence, DF_STR_ARG(reason),
+                    df_normaliser_code(g->normaliser));
     else if (code == DF_OK)
         store_mended(g, item->sequence, df_buf_str(&text), df_buf_str(&json));
     df_buf_release(&json);
     df_buf_release(&text);
     if (code == DF_OK && g->bytes > DF_MEND_BYTES)
-        code = df_err_set(g->err, DF_E_TOO_LARGE, "The records have more than %zu bytes. Mend fewer "
-                          "of them at a time.", DF_MEND_BYTES);
+        code = df_err_set(g->err, DF_E_TOO_LARGE,
+                          "The records have more than %zu bytes. Mend fewer "
+                          "of them at a time.",
+                          DF_MEND_BYTES);
     return code;
 }
 
@@ -382,20 +388,20 @@ static void take_item(void *arg, struct df_result *r)
     if (g->code != DF_OK)
         return;
     while (g->next < m->count && m->items[g->next].sequence < sequence)
-        add_error(g, &m->items[g->next++], "sequence", "is not that of a record of the batch");
+        refuse_item(g, &m->items[g->next++], "sequence", "is not that of a record of the batch");
     if (g->next == m->count)
         return;
     const struct df_mend_item *item = &m->items[g->next++];
     df_arena_reset(&g->record);
     if (df_col_int(r, mend_items_Status) != DF_ITEM_STATUS_ERROR) {
-        add_error(g, item, "sequence", "is that of a record that has not failed");
+        refuse_item(g, item, "sequence", "is that of a record that has not failed");
         return;
     }
     struct df_str record = stored_record(g, r);
     if (!record.ptr) {
         g->gone++;
         g->erased += df_str_eq(df_col_text(r, mend_items_PayloadJson), DF_STR("{\"erased\":true}"));
-        add_error(g, item, "sequence", "is that of a record that is no longer kept");
+        refuse_item(g, item, "sequence", "is that of a record that is no longer kept");
         return;
     }
     g->code = mend_record(g, item, record);
@@ -443,11 +449,10 @@ static enum df_code load_batch(struct df_db *db, struct mending *g, struct df_er
     if (code != DF_OK)
         return code;
     list_columns(g);
-    g->normaliser =
-        df_normaliser_new(&(struct df_normalise_options){.origin_default = g->origin,
-                                                         .temp_dir = g->opt->data_dir,
-                                                         .mapping = g->mapping,
-                                                         .keeps_repeats = true});
+    g->normaliser = df_normaliser_new(&(struct df_normalise_options){.origin_default = g->origin,
+                                                                     .temp_dir = g->opt->data_dir,
+                                                                     .mapping = g->mapping,
+                                                                     .keeps_repeats = true});
     return DF_OK;
 }
 
@@ -459,15 +464,15 @@ static enum df_code read_records(struct df_db *db, struct mending *g, bool expir
 
     for (size_t i = 0; i < m->count; i++)
         df_ids_add_int(&ids, m->items[i].sequence);
-    enum df_code code = df_db_each(db,
-                                   DF_Q(mend_items, .expired = df_int(expired),
-                                        .id = df_uuid(df_uuid_str(&g->batch)),
-                                        .ids = df_ids_value(&ids)),
-                                   take_item, g, err);
+    enum df_code code =
+        df_db_each(db,
+                   DF_Q(mend_items, .expired = df_int(expired),
+                        .id = df_uuid(df_uuid_str(&g->batch)), .ids = df_ids_value(&ids)),
+                   take_item, g, err);
     if (code == DF_OK)
         code = g->code;
     while (code == DF_OK && g->next < m->count)
-        add_error(g, &m->items[g->next++], "sequence", "is not that of a record of the batch");
+        refuse_item(g, &m->items[g->next++], "sequence", "is not that of a record of the batch");
     return code;
 }
 
@@ -497,9 +502,10 @@ static void keep_errors(struct df_mend *m, struct df_arena *to)
 
 static enum df_code records_are_gone(struct df_err *err)
 {
-    return df_err_set(err, DF_E_PAYLOAD_EXPIRED,
-                      "The failed records of the batch were kept for a time, which is over. Correct "
-                      "them and send them as a new batch.");
+    return df_err_set(
+        err, DF_E_PAYLOAD_EXPIRED,
+        "The failed records of the batch were kept for a time, which is over. Correct "
+        "them and send them as a new batch.");
 }
 
 enum df_code df_mend_run(struct df_db *db, struct df_mend *m, const struct df_imports *i,
@@ -528,8 +534,8 @@ enum df_code df_mend_run(struct df_db *db, struct df_mend *m, const struct df_im
     else if (code == DF_OK && g.gone == m->count)
         code = records_are_gone(err);
     if (code == DF_OK && m->error_count > 0)
-        code = df_err_set(err, DF_E_VALIDATION, "%zu %s not valid: see errors.", m->error_count,
-                          m->error_count == 1 ? "value is" : "values are");
+        code = df_err_set(err, DF_E_VALIDATION, "%zu field%s not valid: see errors.",
+                          m->error_count, m->error_count == 1 ? " is" : "s are");
     if (code == DF_OK)
         code = write_mended(db, &g, err);
     keep_errors(m, df_req_arena(req));
