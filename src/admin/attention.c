@@ -395,7 +395,8 @@ static void write_item(struct df_json_out *out, const struct item *i)
     put_text(out, "channel", i->channel);
     put_text(out, "target", i->target);
     put_text(out, "id", i->id);
-    df_json_kv_int_if(out, "count", i->count >= 0, i->count);
+    if (i->count >= 0)
+        df_json_kv_int(out, "count", i->count);
     df_json_kv_time(out, "since", i->since_ms);
     if (i->next_ms >= 0)
         df_json_kv_time(out, "next", i->next_ms);

@@ -85,7 +85,10 @@ struct df_str df_cause_of(struct df_str error, struct df_arena *a)
         }
         at += w.len;
     }
-    return df_str_trim(df_utf8_cut(df_str_n(out, to), DF_CAUSE_CHARS));
+    struct df_str whole = df_str_trim(df_str_n(out, to));
+    struct df_str cut = df_str_trim(df_utf8_cut(whole, DF_CAUSE_CHARS));
+    /* A status may have lost a digit, and is none any more. */
+    return cut.len < whole.len ? df_cause_of(cut, a) : cut;
 }
 
 /* How many bytes of a place there are: {n}, {id}, or the beginning of one where the cause was

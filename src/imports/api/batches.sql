@@ -62,6 +62,31 @@ WHERE b.ClientId = :client AND b.RemovingAt IS NULL AND (CAST(:status AS INT) IS
 ORDER BY b.CreatedAt {DESC}, b.Id {DESC}
 OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 
+-- The same of a status that few batches have.
+-- name: batch_status_keys
+-- row: list_key
+-- dialect: sqlite
+SELECT b.Id, b.CreatedAt
+FROM ImportBatch AS b INDEXED BY IX_ImportBatch_Status_CreatedAt
+WHERE b.Status = CAST(:status AS INT) AND b.ClientId = :client AND b.RemovingAt IS NULL
+  AND b.CreatedAt {<}= :after_at AND (b.CreatedAt {<} :after_at OR b.Id {<} :after_id)
+ORDER BY b.CreatedAt {DESC}, b.Id {DESC}
+LIMIT :limit OFFSET :offset;
+-- dialect: postgres
+SELECT b.Id, b.CreatedAt
+FROM ImportBatch AS b
+WHERE b.Status = CAST(:status AS INT) AND b.ClientId = :client AND b.RemovingAt IS NULL
+  AND b.CreatedAt {<}= :after_at AND (b.CreatedAt {<} :after_at OR b.Id {<} :after_id)
+ORDER BY b.CreatedAt {DESC}, b.Id {DESC}
+LIMIT :limit OFFSET :offset;
+-- dialect: sqlserver
+SELECT b.Id, b.CreatedAt
+FROM ImportBatch AS b
+WHERE b.Status = CAST(:status AS INT) AND b.ClientId = :client AND b.RemovingAt IS NULL
+  AND b.CreatedAt {<}= :after_at AND (b.CreatedAt {<} :after_at OR b.Id {<} :after_id)
+ORDER BY b.CreatedAt {DESC}, b.Id {DESC}
+OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
+
 -- name: batch_name
 SELECT FileName, ColumnsJson, KeptUntil FROM ImportBatch WHERE Id = :id AND ClientId = :client AND RemovingAt IS NULL;
 

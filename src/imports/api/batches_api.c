@@ -97,7 +97,11 @@ static enum df_code run_list_batches(struct df_db *db, struct df_work *w, struct
     struct df_value client = df_uuid(df_uuid_str(&c->client));
     struct df_policy policy;
 
-    struct df_list_query q = {DF_LIST_KEYS(batch_keys), .rows = &df_q_batch_page,
+    bool rare = c->status >= 0 && c->status != DF_BATCH_COMPLETED;
+    struct df_list_query q = {.newest = rare ? &df_q_batch_status_keys : &df_q_batch_keys,
+                              .oldest =
+                                  rare ? &df_q_batch_status_keys_oldest : &df_q_batch_keys_oldest,
+                              .rows = &df_q_batch_page,
                               DF_LIST_FILTER({"client", client}, {"status", status_value(c)})};
 
     c->scene = df_batch_scene_now(imports_of(w), w->now_ms);

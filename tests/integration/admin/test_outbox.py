@@ -21,7 +21,7 @@ STATUSES = ("Pending", "Sending", "Sent", "Error")
 TARGET = "https://gateway.example/in"
 EMPTY = hashlib.sha256(b"{}").hexdigest()[:16]
 ROW = {"id", "reference", "targetUrl", "status", "attempts", "createdAt", "lastAttemptAt", "sentAt", "nextAttemptAt",
-       "lastError", "tries", "firstFailedAt", "heldFor", "givenUp", "dismissedAt"}
+       "lastError", "tries", "firstFailedAt", "heldFor", "givenUp", "dismissedAt", "willRetry"}
 
 
 # The server removes attempts that are older than thirty days and at rows that are over.
@@ -177,7 +177,8 @@ def test_list_has_every_member(server, box, channel):
     assert page["items"] == [{
         "id": row_id, "reference": "São 1", "targetUrl": None if channel == "ticket-gateway" else TARGET,
         "status": "Error", "attempts": 3, "createdAt": at(1), "lastAttemptAt": at(2), "sentAt": None,
-        "nextAttemptAt": at(4), "lastError": error, "tries": 0, "firstFailedAt": None, "heldFor": None, "givenUp": False, "dismissedAt": None}]
+        "nextAttemptAt": at(4), "lastError": error, "tries": 0, "firstFailedAt": None, "heldFor": None, "givenUp": False, "dismissedAt": None,
+        "willRetry": True}]
     assert set(page["items"][0]) == ROW
 
 
@@ -245,9 +246,9 @@ def test_answers_match_the_document(server, box):
 def test_one_row_has_its_payload_as_it_is(server, box, channel, payload):
     row_id = box.add(channel, "Sent", "doc", payload, attempts=1, tried=at(2), sent=at(3))
     row = whole(server, channel, row_id)
-    assert set(row) == ROW | {"payload", "attemptsHistory"}
+    assert set(row) == ROW | {"payload", "payloadMasked", "waitingFor", "attemptsHistory"}
     assert (row["id"], row["status"], row["sentAt"], row["attemptsHistory"]) == (row_id, "Sent", at(3), [])
-    assert row["payload"] == payload
+    assert row["payload"] == payload and row["payloadMasked"] is False and row["waitingFor"] is None
 
 
 def test_attempts_are_those_of_the_row_newest_first(server, box):

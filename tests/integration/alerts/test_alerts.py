@@ -96,7 +96,9 @@ def test_a_stuck_batch_is_told_once_and_resolved(make_server, sinks):
     details = {"clientId": "acme", "batchId": batch, "processedRecords": 7, "totalRecords": 9,
                "lastProgressAt": OLD + "Z"}
     assert alert == {"id": alert["id"], "rule": "BatchStuck", "subject": batch, "severity": "critical", "summary": summary,
-                     "details": details, "status": "firing", "firedAt": alert["firedAt"], "resolvedAt": None}
+                     "details": details, "status": "firing", "firedAt": alert["firedAt"], "resolvedAt": None,
+                     "acknowledgedBy": None, "acknowledgedAt": None, "acknowledgedNote": None, "silenced": False,
+                     "link": f"#imports/{batch}"}
     event, = sinks.came("v2")
     source = event["body"]["payload"]["source"]
     assert event["method"] == "POST" and event["headers"]["Content-Type"] == "application/json" and source
