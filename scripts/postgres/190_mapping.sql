@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS ClientMapping (
 ALTER TABLE ImportBatch ADD COLUMN IF NOT EXISTS MappingJson text NULL;
 ALTER TABLE ImportBatch ADD COLUMN IF NOT EXISTS RowsPerSecond int NULL;
 ALTER TABLE ImportBatch ADD COLUMN IF NOT EXISTS RetryableCount int NULL;
-CREATE INDEX IF NOT EXISTS IX_ImportBatch_ClientId_Checksum ON ImportBatch (ClientId, Checksum);
+CREATE INDEX IF NOT EXISTS IX_ImportBatch_ClientId_Checksum ON ImportBatch (ClientId, Checksum, CreatedAt) WHERE Checksum IS NOT NULL;
 
 -- Reason: the code of ErrorMessage. SourceRow: the row of the sheet or CSV file, or the number of the JSON record, from 1.
 -- Both are NULL for items of an earlier release.

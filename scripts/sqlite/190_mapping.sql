@@ -18,7 +18,7 @@ ALTER TABLE ImportBatch ADD COLUMN MappingJson TEXT NULL;
 ALTER TABLE ImportBatch ADD COLUMN RowsPerSecond INT NULL;
 -- add column if missing: ImportBatch RetryableCount
 ALTER TABLE ImportBatch ADD COLUMN RetryableCount INT NULL;
-CREATE INDEX IF NOT EXISTS IX_ImportBatch_ClientId_Checksum ON ImportBatch (ClientId, Checksum);
+CREATE INDEX IF NOT EXISTS IX_ImportBatch_ClientId_Checksum ON ImportBatch (ClientId, Checksum, CreatedAt) WHERE Checksum IS NOT NULL;
 
 -- Reason: the code of ErrorMessage. SourceRow: the row of the sheet or CSV file, or the number of the JSON record, from 1.
 -- Both are NULL for items of an earlier release.

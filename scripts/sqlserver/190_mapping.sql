@@ -45,7 +45,7 @@ END;
 
 IF NOT EXISTS (SELECT 1 FROM sys.indexes WHERE object_id = OBJECT_ID(N'ImportBatch')
                AND name LIKE LEFT(N'IX_ImportBatch_ClientId_Checksum', @shown) + @ending)
-    CREATE NONCLUSTERED INDEX IX_ImportBatch_ClientId_Checksum ON ImportBatch (ClientId, Checksum);
+    CREATE NONCLUSTERED INDEX IX_ImportBatch_ClientId_Checksum ON ImportBatch (ClientId, Checksum, CreatedAt) WHERE Checksum IS NOT NULL;
 IF NOT EXISTS (SELECT 1 FROM sys.indexes WHERE object_id = OBJECT_ID(N'ImportItem')
                AND name LIKE LEFT(N'IX_ImportItem_BatchId_Reason', @shown) + @ending)
     CREATE NONCLUSTERED INDEX IX_ImportItem_BatchId_Reason ON ImportItem (BatchId, Reason, Sequence) WHERE Reason IS NOT NULL;

@@ -606,8 +606,7 @@ static int run_import(int argc, char **argv)
     struct df_uuid id;
     if (operands + (batch_id != NULL) != 1 ||
         (batch_id && (file.origin || file.sheet || file.mapping || file.preview)) ||
-        (file.preview && s.watch) ||
-        (batch_id && !df_uuid_parse(df_str_c(batch_id), &id))) {
+        (file.preview && s.watch) || (batch_id && !df_uuid_parse(df_str_c(batch_id), &id))) {
         df_cli_complain(&df_cmd_import, "usage: dataflow import %s", df_cmd_import.usage);
         return DF_EXIT_USAGE;
     }

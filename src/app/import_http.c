@@ -303,8 +303,7 @@ enum df_code df_import_upload(struct df_import_http *h, const struct df_import_f
     curl_easy_setopt(h->curl, CURLOPT_WRITEDATA, answer);
     if (rc == CURLE_OK)
         rc = curl_easy_perform(h->curl);
-    enum df_code code =
-        finish_call(h, rc, file->preview ? 200 : 202, df_buf_str(answer), err);
+    enum df_code code = finish_call(h, rc, file->preview ? 200 : 202, df_buf_str(answer), err);
     curl_mime_free(form);
     return code;
 }

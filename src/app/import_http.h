@@ -32,8 +32,8 @@ void df_import_http_free(struct df_import_http *h);
 
 struct df_import_file {
     const char *path;
-    const char *origin; /* NULL: none */
-    const char *sheet;  /* likewise */
+    const char *origin;  /* NULL: none */
+    const char *sheet;   /* likewise */
     const char *mapping; /* a file with a JSON object; NULL: none */
     bool preview;        /* the server only looks at it */
     /* Called as bytes go out, and now and then. total is the size of the whole body. */

@@ -1,6 +1,6 @@
 /*
- * Why items fail or are skipped, as stable codes (ImportItem.Reason). Those of records that were not
- * sent come from the normaliser; the others are here. docs/imports.md lists all of them.
+ * Why items fail or are skipped, as stable codes (ImportItem.Reason). Those of records that were
+ * not sent come from the normaliser; the others are here. docs/imports.md lists all of them.
  */
 #ifndef DF_IMPORTS_REASONS_H
 #define DF_IMPORTS_REASONS_H
@@ -13,11 +13,9 @@
 #define IMPORT_REASON_NO_ACK      "AckTimeout"
 #define IMPORT_REASON_NOT_KEPT    "RecordNotKept"
 
-#define IMPORT_REASON_MAX 50 /* characters of a code */
-
 struct import_reason {
     const char *code;
-    const char *text; /* for people */
+    const char *text;  /* for people */
     bool is_retryable; /* the same record may succeed later */
 };
 

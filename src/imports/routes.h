@@ -10,6 +10,6 @@ extern const struct df_route df_imports_action_routes[]; /* cancel, retry, relea
 extern const struct df_route df_imports_ack_routes[];
 extern const struct df_route df_imports_read_routes[];
 extern const struct df_route df_imports_mapping_routes[]; /* what a client says of its columns */
-extern const struct df_route df_imports_usage_routes[]; /* how much of its limits a client uses */
+extern const struct df_route df_imports_usage_routes[];   /* how much of its limits a client uses */
 
 #endif

@@ -156,8 +156,9 @@ static void stored_is_bad(void *arg, struct df_str name, const char *what)
 {
     struct stored_problem *p = arg;
 
-    (void)df_err_set(p->err, DF_E_INTERNAL, "the stored mapping cannot be read: \"" DF_STR_FMT
-                     "\" %s", DF_STR_ARG(name), what);
+    (void)df_err_set(p->err, DF_E_INTERNAL,
+                     "the stored mapping cannot be read: \"" DF_STR_FMT "\" %s", DF_STR_ARG(name),
+                     what);
 }
 
 enum df_code df_mapping_load(struct df_arena *a, struct df_str json, struct df_mapping **ret,
@@ -309,8 +310,8 @@ static bool take_value(struct df_json_scan *s, enum df_json_token t, struct df_a
     switch (t) {
     case DF_TOK_STRING:
         ret->kind = DF_FIELD_TEXT;
-        ret->text = s->escaped ? df_json_unescape(s->text, df_arena_alloc(a, s->text.len + 1))
-                               : s->text;
+        ret->text =
+            s->escaped ? df_json_unescape(s->text, df_arena_alloc(a, s->text.len + 1)) : s->text;
         return true;
     case DF_TOK_NUMBER:
         ret->kind = DF_FIELD_NUMBER;

@@ -43,7 +43,7 @@ struct df_normaliser {
     const struct df_mapping *mapping; /* NULL: none */
     struct df_field *fields;          /* of a record with values from paths */
     size_t field_cap;
-    size_t own_count; /* fields of the record itself; those of paths follow */
+    size_t own_count;      /* fields of the record itself; those of paths follow */
     struct df_arena texts; /* of values from paths */
     bool keeps_repeats;
     size_t chosen[DF_HEADER_COUNT];
@@ -422,7 +422,8 @@ static char *put_lead(struct df_normaliser *n, char *to, const struct df_record 
         const struct df_field *f = &record->fields[i];
         const struct df_name *name = n->name[i];
         bool chosen = n->chosen[name->header] == i && name->header >= DF_HEADER_LEAD;
-        if (n->taken[i] || (i >= n->own_count && !chosen)) /* what a path leads to is there already */
+        if (n->taken[i] ||
+            (i >= n->own_count && !chosen)) /* what a path leads to is there already */
             continue;
         if (name->header == DF_HEADER_LEAD_CONTEXT && context_of(f).ptr) {
             objects = true;

@@ -20,9 +20,9 @@ enum df_item_verdict {
 };
 
 struct df_normalise_options {
-    struct df_str origin_default; /* absent: none */
-    const char *temp_dir;         /* for the set of records seen, when it outgrows memory */
-    size_t seen_bytes;            /* memory for that set; 0: the default of seen.h */
+    struct df_str origin_default;     /* absent: none */
+    const char *temp_dir;             /* for the set of records seen, when it outgrows memory */
+    size_t seen_bytes;                /* memory for that set; 0: the default of seen.h */
     const struct df_mapping *mapping; /* what the client says of columns; NULL: nothing */
     bool keeps_repeats;               /* a repeat of an earlier record is sent too */
 };
@@ -42,8 +42,8 @@ enum df_code df_normalise(struct df_normaliser *n, const struct df_record *recor
                           struct df_buf *out, enum df_item_verdict *ret_verdict,
                           struct df_str *ret_reason, struct df_err *err) DF_MUST_CHECK;
 
-/* After a verdict other than SEND: the stable code of its reason, "PhoneMissing", … (docs/imports.md
- * has all). Static. */
+/* After a verdict other than SEND: the stable code of its reason, "PhoneMissing", …
+ * (docs/imports.md has all). Static. */
 const char *df_normaliser_code(const struct df_normaliser *n);
 
 /* True when no field has a value (no fields, or white space and nulls only); df_normalise then

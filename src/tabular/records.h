@@ -36,7 +36,8 @@ struct df_field {
 struct df_record {
     const struct df_field *fields;
     size_t count;
-    uint64_t row; /* where it stands: the row of the table, or the record's number in JSON; from 1 */
+    uint64_t
+        row; /* where it stands: the row of the table, or the record's number in JSON; from 1 */
 };
 
 /* A file over one of these limits is refused with DF_E_TOO_LARGE, and the message names the limit.

@@ -1,7 +1,7 @@
 /*
  * A mapping from anybody, and a record that is read by it: the first line is the mapping, the rest
- * the file. A mapping that is taken says the same when it is written and read again; and whatever it
- * says, the item of a record is one JSON object under the limits, the same every time.
+ * the file. A mapping that is taken says the same when it is written and read again; and whatever
+ * it says, the item of a record is one JSON object under the limits, the same every time.
  */
 #include "tabular/normalise.h"
 #include "json/doc.h"

@@ -92,7 +92,7 @@ static void upload(struct outcome *o, struct df_str type, struct df_str body, bo
     *o = (struct outcome){0};
     df_buf_init(&o->file, 8 << 20);
     df_buf_init(&o->fields, 1 << 20);
-    o->code = df_upload_new(type, (struct df_upload_handler){on_begin, on_data, o}, &u, &err);
+    o->code = df_upload_new(type, (struct df_upload_handler){on_begin, on_data, o, true}, &u, &err);
     if (!u)
         return;
     for (size_t at = 0, len; o->code == DF_OK && at < body.len; at += len) {

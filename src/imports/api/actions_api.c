@@ -263,7 +263,8 @@ static enum df_code run_retry(struct df_db *db, struct df_work *w, struct df_err
     if (code != DF_OK || c->mend.count == 0)
         return code == DF_OK ? tell_audit(db, c, "ImportRetried", DF_STR_NULL, err) : code;
     return tell_audit(db, c, "ImportRetried",
-                      df_arena_printf(df_req_arena(w->req), "{\"mended\":%zu}", c->mend.count), err);
+                      df_arena_printf(df_req_arena(w->req), "{\"mended\":%zu}", c->mend.count),
+                      err);
 }
 
 static bool read_retry(struct df_work *w, struct df_input *in)

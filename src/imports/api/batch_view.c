@@ -175,8 +175,7 @@ enum df_code df_batch_scene_line(struct df_db *db, const struct df_imports *i,
     if (code != DF_OK || !waits)
         return code;
     return df_db_each(db,
-                      DF_Q(batch_line,
-                           .own = df_int(set->mode == DF_IMPORTS_CONCURRENT),
+                      DF_Q(batch_line, .own = df_int(set->mode == DF_IMPORTS_CONCURRENT),
                            .client = df_uuid(df_uuid_str(&client)),
                            .fair = df_int(set->fair_ms > 0), .limit = df_int(LINE_MOST)),
                       read_line, &l, err);
@@ -271,7 +270,7 @@ static bool can_retry(struct df_result *r, int64_t now_ms, bool mended)
     bool over = status == DF_BATCH_COMPLETED_WITH_ERRORS || status == DF_BATCH_FAILED;
     bool counted = !df_col_null(r, batch_RetryableCount);
     int64_t items =
-        df_col_int(r, counted && !mended ? batch_RetryableCount : batch_ErrorCount);
+        counted && !mended ? df_col_int(r, batch_RetryableCount) : df_col_int(r, batch_ErrorCount);
     bool gone = is_expired(r, now_ms) || (counted && df_col_int(r, batch_RetryableCount) < 0);
 
     return over && items > 0 && !gone;

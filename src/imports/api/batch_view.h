@@ -40,8 +40,8 @@ void df_json_stored(struct df_json_out *out, struct df_str json);
 
 /* Writes the batch as an object. DF_E_NOT_FOUND: the client has no such batch. */
 enum df_code df_batch_read(struct df_db *db, const struct df_uuid *id, const struct df_uuid *client,
-                           const struct df_batch_scene *scene, struct df_json_out *out, int64_t *ret_status,
-                           struct df_err *err) DF_MUST_CHECK;
+                           const struct df_batch_scene *scene, struct df_json_out *out,
+                           int64_t *ret_status, struct df_err *err) DF_MUST_CHECK;
 
 /*
  * Whose batches a call may see. A client's call: its own. An operator's: all, and *client becomes

@@ -147,9 +147,8 @@ static enum df_code run_get_batch(struct df_db *db, struct df_work *w, struct df
 
     c->scene = df_batch_scene_now(imports_of(w), w->now_ms);
     enum df_code code = df_batch_scene_line(db, imports_of(w), &c->id, &c->scene, err);
-    return code == DF_OK
-               ? df_batch_read(db, &c->id, &c->client, &c->scene, &w->json, &status, err)
-               : code;
+    return code == DF_OK ? df_batch_read(db, &c->id, &c->client, &c->scene, &w->json, &status, err)
+                         : code;
 }
 
 static bool read_batch_id(struct df_work *w, struct df_input *in)
@@ -239,8 +238,8 @@ static void write_values(const struct call *c, struct df_result *r, const struct
     df_json_key(out, "values");
     if (df_col_int(r, item_Status) != DF_ITEM_STATUS_ERROR || !record.ptr ||
         !df_batch_is_operator(c->w.req) || !m) {
-        df_json_stored(out, df_col_int(r, item_Status) == DF_ITEM_STATUS_ERROR ? record
-                                                                               : DF_STR_NULL);
+        df_json_stored(out,
+                       df_col_int(r, item_Status) == DF_ITEM_STATUS_ERROR ? record : DF_STR_NULL);
         return;
     }
     df_buf_init(&masked, DF_HASHED_GROWTH * record.len + DF_HASHED_GROWTH);
@@ -331,8 +330,8 @@ static enum df_code write_of_reason(struct df_db *db, struct call *c, struct df_
     struct df_value reason = df_text(df_str_c(c->reason->code));
     struct df_page *page = &c->w.page;
     int64_t first = c->after + 1;
-    enum df_code code = df_db_query_int(db, DF_Q(item_reason_total, .id = id, .reason = reason),
-                                        &page->total, err);
+    enum df_code code =
+        df_db_query_int(db, DF_Q(item_reason_total, .id = id, .reason = reason), &page->total, err);
 
     if (code == DF_OK && c->after < 0)
         code = df_db_query_int(
@@ -703,7 +702,7 @@ static enum df_code run_operator_get(struct df_db *db, struct df_work *w, struct
     enum df_code code = df_batch_scene_line(db, imports_of(w), &c->id, &c->scene, err);
     if (code == DF_OK)
         code = df_db_one(db, DF_Q(batch_operator_get, .id = df_uuid(df_uuid_str(&c->id))),
-                                  write_operator_batch, w, &found, err);
+                         write_operator_batch, w, &found, err);
 
     return code == DF_OK && !found ? df_batch_not_found(&c->id, err) : code;
 }

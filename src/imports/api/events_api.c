@@ -115,8 +115,7 @@ static enum df_code run_batch_look(struct df_db *db, struct df_job *job, struct 
 
     df_buf_reset(&l->text);
     l->found_count = 0;
-    l->scene = df_batch_scene_now(l->imports,
-                                  df_wall_ms(df_imports_options_of(l->imports)->clock));
+    l->scene = df_batch_scene_now(l->imports, df_wall_ms(df_imports_options_of(l->imports)->clock));
     l->scene.away_next_ms = -1; /* it moves with the clock, and would look like news */
     enum df_code code = df_db_each(db, DF_Q(batch_watch, .ids = df_text(df_buf_str(&l->asked))),
                                    read_found, l, err);

@@ -63,8 +63,7 @@ static void read_mapping_row(void *arg, struct df_result *r)
 {
     struct call *c = arg;
 
-    c->mapping =
-        df_arena_str(df_req_arena(c->w.req), df_col_text(r, mapping_get_MappingJson));
+    c->mapping = df_arena_str(df_req_arena(c->w.req), df_col_text(r, mapping_get_MappingJson));
     c->updated_ms = df_col_time(r, mapping_get_UpdatedAt);
 }
 
@@ -96,9 +95,10 @@ static void mapping_is_bad(void *arg, struct df_str name, const char *what)
     struct df_input *in = arg;
 
     df_input_error(in,
-                   name.ptr ? df_arena_cstr(in->arena, df_arena_printf(in->arena, "mapping." DF_STR_FMT,
-                                                                       DF_STR_ARG(name)))
-                            : "mapping",
+                   name.ptr
+                       ? df_arena_cstr(in->arena, df_arena_printf(in->arena, "mapping." DF_STR_FMT,
+                                                                  DF_STR_ARG(name)))
+                       : "mapping",
                    "%s", what);
 }
 

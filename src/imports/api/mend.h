@@ -1,9 +1,9 @@
 /*
- * New values for records that failed, given with a retry: they replace cells of the record as it was
- * uploaded, and the record goes through the normaliser again, by the batch's own mapping and origin.
- * What comes of it takes the place of what was kept (imports/kept.h), so it is encrypted like that,
- * and goes with it. All or nothing: if one record still cannot be sent, nothing is changed. Private
- * to imports/api.
+ * New values for records that failed, given with a retry: they replace cells of the record as it
+ * was uploaded, and the record goes through the normaliser again, by the batch's own mapping and
+ * origin. What comes of it takes the place of what was kept (imports/kept.h), so it is encrypted
+ * like that, and goes with it. All or nothing: if one record still cannot be sent, nothing is
+ * changed. Private to imports/api.
  */
 #ifndef DF_IMPORTS_MEND_H
 #define DF_IMPORTS_MEND_H
@@ -12,12 +12,12 @@
 #include "base/uuid.h"
 #include "imports/imports.h"
 
-#define DF_MEND_ITEMS 10000               /* of a call */
+#define DF_MEND_ITEMS 10000              /* of a call */
 #define DF_MEND_BYTES ((size_t)32 << 20) /* of the records of a call, as they are stored */
 
 struct df_mend_item {
     int64_t sequence;
-    size_t index;         /* in the call's list */
+    size_t index; /* in the call's list */
     struct df_json values;
 };
 

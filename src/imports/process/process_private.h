@@ -37,8 +37,8 @@
  *   2  a run of empty records is one item, a sheet has at most as many rows as in Excel, and guards
  *      against formulas (formula.h) are removed
  *   3  columns that an error report added are left out
- *   4  columns mean what the batch's mapping says (MappingJson); it is that of every batch with one,
- *      from its upload on
+ *   4  columns mean what the batch's mapping says (MappingJson); it is that of every batch with
+ * one, from its upload on
  */
 enum {
     IMPORT_RULES_EACH = 1,
@@ -60,8 +60,8 @@ struct import_row {
     struct df_str sheet;
     int64_t total; /* -1: not known yet */
     int64_t batch_size;
-    int64_t rules;         /* IMPORT_RULES_; 0: not known yet */
-    struct df_str columns; /* of the file, when it is counted; absent: none, or too long */
+    int64_t rules;              /* IMPORT_RULES_; 0: not known yet */
+    struct df_str columns;      /* of the file, when it is counted; absent: none, or too long */
     struct df_str mapping_json; /* of the client; absent: none */
     struct df_mapping *mapping; /* the same, read */
     int64_t attempt;

@@ -19,8 +19,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define SUMMARY_MAX ((size_t)256 << 10)
-#define MAX_OPEN    4096 /* chunks that earlier owners left */
+#define SUMMARY_MAX   ((size_t)256 << 10)
+#define MAX_OPEN      4096 /* chunks that earlier owners left */
 #define RATE_LEAST_MS 500
 
 struct owner_job {
@@ -476,8 +476,8 @@ static void settle_again(struct item_rows *rows, const struct import_chunk *c,
 
     DF_ROWS_ADD(&rows->settle, again_settle, .status = df_int(item->status),
                 .failed = df_int(failed), .error = error, .reason = reason_of(item),
-                .chunk = df_int(c->id),
-                .id = batch_id(c->batch), .sequence = df_int(item->sequence));
+                .chunk = df_int(c->id), .id = batch_id(c->batch),
+                .sequence = df_int(item->sequence));
     if (!failed)
         DF_ROWS_ADD(&rows->drop, kept_drop, .id = batch_id(c->batch),
                     .sequence = df_int(item->sequence));

@@ -15,11 +15,11 @@ SELECT MappingJson FROM ClientMapping WHERE ClientId = :client_id;
 -- name: receive_same_file
 SELECT Id, FileName, CreatedAt, Status FROM ImportBatch
 WHERE ClientId = :client_id AND Checksum = CAST(:checksum AS CHAR(65)) AND RemovingAt IS NULL
-ORDER BY CreatedAt DESC, Id DESC LIMIT 1;
+ORDER BY CreatedAt DESC LIMIT 1;
 -- dialect: sqlserver
 SELECT TOP (1) Id, FileName, CreatedAt, Status FROM ImportBatch
 WHERE ClientId = :client_id AND Checksum = CAST(:checksum AS CHAR(65)) AND RemovingAt IS NULL
-ORDER BY CreatedAt DESC, Id DESC;
+ORDER BY CreatedAt DESC;
 
 -- name: receive_count_since
 SELECT COUNT(*) FROM ImportBatch

@@ -59,7 +59,8 @@ static enum df_code check_head(struct df_receive *up, struct df_err *err)
         return df_err_set(err, DF_E_TOO_LARGE,
                           "The file has more than the %" PRId64 " bytes that this server takes.",
                           opt->settings.max_upload_bytes);
-    if ((up->preview || !df_storage_is_remote(opt->storage)) && least > df_storage_free_bytes(opt->storage))
+    if ((up->preview || !df_storage_is_remote(opt->storage)) &&
+        least > df_storage_free_bytes(opt->storage))
         return df_err_set(err, DF_E_DISK_FULL,
                           "the disk has no room for a file of %" PRIu64 " bytes", least);
     return DF_OK;

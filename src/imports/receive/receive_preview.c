@@ -1,12 +1,12 @@
 /*
  * POST /imports/preview: what a file is and what would become of it, before anything is sent. It is
  * received like an upload, under the same policy, but goes to an unnamed temporary file: a workbook
- * as a whole, of other formats the first PREVIEW_HEAD_BYTES; what follows is only hashed. Threads of
- * its own read its first PREVIEW_RECORDS records through the parsers and the normaliser. Nothing is
- * stored.
+ * as a whole, of other formats the first PREVIEW_HEAD_BYTES; what follows is only hashed. Threads
+ * of its own read its first PREVIEW_RECORDS records through the parsers and the normaliser. Nothing
+ * is stored.
  *
- * Limits: PREVIEWS_MAX at a time, PREVIEWS_PER_CLIENT for a client, from the first piece of the body
- * to the answer. Over the first the answer is 503, over the second 429.
+ * Limits: PREVIEWS_MAX at a time, PREVIEWS_PER_CLIENT for a client, from the first piece of the
+ * body to the answer. Over the first the answer is 503, over the second 429.
  */
 #include "base/list.h"
 #include "base/map.h"
@@ -280,8 +280,7 @@ static void add_field(struct look *k, const struct df_field *f)
     const struct df_json *object;
 
     add_sample(k, f->name, f->text, false);
-    if (f->kind != DF_FIELD_JSON || f->text.ptr[0] != '{' ||
-        memchr(f->name.ptr, '.', f->name.len))
+    if (f->kind != DF_FIELD_JSON || f->text.ptr[0] != '{' || memchr(f->name.ptr, '.', f->name.len))
         return;
     if (df_json_parse(&k->nested, f->text, &object, &ignored) == DF_OK)
         add_nested(k, f->name, object, 1);
@@ -320,8 +319,8 @@ static void add_problem(struct look *k, const char *code, struct df_str text, ui
             (struct problem){code, df_arena_str(&k->arena, text), 1, row, skipped};
 }
 
-static enum df_code judge_record(struct look *k, const struct df_record *record, struct df_buf *item,
-                                 struct df_err *err)
+static enum df_code judge_record(struct look *k, const struct df_record *record,
+                                 struct df_buf *item, struct df_err *err)
 {
     enum df_item_verdict verdict = DF_ITEM_SEND;
     struct df_str reason = DF_STR_NULL;

@@ -78,7 +78,8 @@ struct df_receive {
     struct df_receive_earlier earlier;
     struct df_str kept_mapping; /* what the client keeps for its uploads; absent: nothing */
 
-    struct df_preview *preview; /* the file is only looked at (receive_preview.c); NULL: it is an upload */
+    struct df_preview
+        *preview; /* the file is only looked at (receive_preview.c); NULL: it is an upload */
     struct df_upload *upload;
     struct df_storage_writer *writer; /* NULL: not begun, finished, or hash is used */
     struct df_receive_parts *parts;   /* has the writer of an upload to the outside storage */

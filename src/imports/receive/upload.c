@@ -17,7 +17,7 @@
 
 #define CHECKSUM_LEN 64
 
-#define SLICE ((size_t)32 << 10) /* of base64 text, decoded at a time */
+#define SLICE        ((size_t)32 << 10) /* of base64 text, decoded at a time */
 
 enum field {
     ORIGIN_DEFAULT,

@@ -305,3 +305,23 @@ def test_wrong_usage(file, tmp_path, args, expected):
 def test_without_credentials(file):
     done = run("import", file)
     assert done.returncode == 2 and "DATAFLOW_CLIENT_SECRET" in done.stderr
+
+
+def test_a_mapping_and_a_preview(server, caller, tmp_path):
+    leads, mapping = tmp_path / "leads.csv", tmp_path / "mapping.json"
+    leads.write_text("Contato;Nome\n11 91234-5678;Ana\n123;Bia\n", encoding="utf-8")
+    mapping.write_text('{"Contato": "PhoneNumber"}', encoding="utf-8")
+    env = credentials(caller)
+    done = run("import", leads, "--mapping", mapping, "--preview", "--server", server.url, env=env)
+    assert done.returncode == 0, done
+    assert re.search(r"Contato +PhoneNumber +mapping", done.stdout) and re.search(r"PhoneTooShort +1 +3", done.stdout)
+    done = run("import", leads, "--preview", "--json", "--server", server.url, env=env)
+    assert json.loads(done.stdout)["columns"][0] == {
+        "name": "Contato", "canonical": None, "by": None, "samples": ["11 91234-5678", "123"]}
+    assert caller.get("/imports").json["total"] == 0
+    done = run("import", leads, "--mapping", mapping, "--server", server.url, env=env)
+    assert done.returncode == 0 and caller.get("/imports").json["total"] == 1
+    for wrong in (("--preview", "--watch"), ("--mapping", tmp_path / "nothing.json")):
+        assert run("import", leads, *wrong, "--server", server.url, env=env).returncode == 2
+    mapping.write_text('{"Contato": "Phone"}', encoding="utf-8")
+    assert run("import", leads, "--mapping", mapping, "--server", server.url, env=env).returncode == 1

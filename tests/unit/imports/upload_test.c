@@ -106,7 +106,7 @@ static enum df_code upload(struct notes *n, const char *type, struct df_str body
 {
     struct df_upload *u;
     struct df_err err = DF_ERR_INIT;
-    struct df_upload_handler handler = {on_begin, on_data, n};
+    struct df_upload_handler handler = {on_begin, on_data, n, false};
     enum df_code rc = df_upload_new(df_str_c(type), handler, &u, &err);
 
     if (rc != DF_OK)
@@ -429,7 +429,7 @@ static void memory_does_not_grow_with_the_file(void **state)
         struct notes n;
         struct df_upload *u;
         struct df_err err = DF_ERR_INIT;
-        struct df_upload_handler handler = {on_begin, on_data, &n};
+        struct df_upload_handler handler = {on_begin, on_data, &n, false};
         notes_init(&n);
         n.keep = false;
         assert_int_equal(df_upload_new(df_str_c(types[i]), handler, &u, &err), DF_OK);

@@ -323,6 +323,7 @@ static void insert_minimal_rows(void)
         blob(), blob(), 0, 0);
     run("INSERT INTO ImportKept (BatchId, Sequence, KeyId, Sealed) SELECT Id, 0, 1, %s FROM "
         "ImportBatch;"
+        "INSERT INTO ClientMapping (ClientId, MappingJson) SELECT Id, '{}' FROM Clients;"
         "INSERT INTO ImportSubjects (BatchId, Entries) SELECT Id, %s FROM ImportBatch;"
         "INSERT INTO DataKeys (Id, Purpose, WrappedKey, MasterId, CreatedAt, ActiveAt)"
         " VALUES (1, 'data', %s, 'm', '2026-01-01', '2026-01-01');"

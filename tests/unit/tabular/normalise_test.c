@@ -272,7 +272,7 @@ static void test_without_a_default_the_origin_is_null(void **state)
     (void)state;
 
     df_buf_init(&out, 1 << 20);
-    normalise(n, &(struct df_record){fields, 1}, 7, &out);
+    normalise(n, &(struct df_record){.fields = fields, .count = 1}, 7, &out);
     assert_string_equal(out.ptr,
                         "{\"sequence\":7,\"PhoneNumber\":\"+5511912345678\",\"Origin\":null,"
                         "\"PropertyContextJson\":null,\"LeadContextJson\":null}");
@@ -293,10 +293,13 @@ static void test_a_long_origin_is_an_error(void **state)
     for (size_t i = 0; i < 200; i++)
         memcpy(origin + 2 * i, "é", 3);
     fields[1].text = df_str_c(origin);
-    assert_int_equal(normalise(n, &(struct df_record){fields, 2}, 0, &out).verdict, DF_ITEM_SEND);
+    assert_int_equal(
+        normalise(n, &(struct df_record){.fields = fields, .count = 2}, 0, &out).verdict,
+        DF_ITEM_SEND);
     memcpy(origin + 400, "x", 2);
     fields[1].text = df_str_c(origin);
-    struct seen_item item = normalise(n, &(struct df_record){fields, 2}, 0, &out);
+    struct seen_item item =
+        normalise(n, &(struct df_record){.fields = fields, .count = 2}, 0, &out);
     assert_int_equal(item.verdict, DF_ITEM_ERROR);
     assert_true(df_str_eq(item.reason, DF_STR("Origin: longer than 200 characters")));
     df_normaliser_free(n);
@@ -320,7 +323,8 @@ static void test_an_item_over_its_limit_is_kept_without_content(void **state)
         text[0] = text[sizes[i] - 1] = 'x';
         text[sizes[i]] = '\0';
         struct df_field fields[] = {text_field("Telefone", "11 91234-5678"), text_field("a", text)};
-        struct seen_item item = normalise(n, &(struct df_record){fields, 2}, 3, &out);
+        struct seen_item item =
+            normalise(n, &(struct df_record){.fields = fields, .count = 2}, 3, &out);
         assert_int_equal(item.verdict, DF_ITEM_ERROR);
         assert_true(df_str_eq(item.reason, DF_STR("the item would be larger than 1 MiB")));
         assert_string_equal(out.ptr, "{\"sequence\":3,\"PhoneNumber\":null,\"Origin\":null,"
@@ -348,7 +352,8 @@ static void test_values_nested_too_deeply(void **state)
         json[2 * depth] = '\0';
         struct df_field fields[] = {text_field("fone", "11 91234-5678"), text_field("a", json)};
         fields[1].kind = DF_FIELD_JSON;
-        struct seen_item item = normalise(n, &(struct df_record){fields, 2}, 0, &out);
+        struct seen_item item =
+            normalise(n, &(struct df_record){.fields = fields, .count = 2}, 0, &out);
         assert_int_equal(item.verdict, depth == 60 ? DF_ITEM_SEND : DF_ITEM_ERROR);
         if (depth == 61)
             assert_true(df_str_eq(item.reason, DF_STR("a value is nested more than 60 deep")));
@@ -370,8 +375,9 @@ static void test_names_without_end(void **state)
         char name[32], want[200];
         snprintf(name, sizeof(name), "n%d", i);
         struct df_field fields[] = {text_field("fone", "11 91234-5678"), text_field(name, "v")};
-        assert_int_equal(normalise(n, &(struct df_record){fields, 2}, i, &out).verdict,
-                         DF_ITEM_SEND);
+        assert_int_equal(
+            normalise(n, &(struct df_record){.fields = fields, .count = 2}, i, &out).verdict,
+            DF_ITEM_SEND);
         snprintf(want, sizeof(want), "\"LeadContextJson\":{\"n%d\":\"v\"}}", i);
         assert_true(df_str_ends(df_buf_str(&out), df_str_c(want)));
     }
@@ -391,10 +397,10 @@ static void test_what_is_empty(void **state)
     (void)state;
 
     assert_true(df_record_is_empty(&(struct df_record){0}));
-    assert_true(df_record_is_empty(&(struct df_record){empty, 3}));
-    assert_true(df_record_is_empty(&(struct df_record){some, 1}));
+    assert_true(df_record_is_empty(&(struct df_record){.fields = empty, .count = 3}));
+    assert_true(df_record_is_empty(&(struct df_record){.fields = some, .count = 1}));
     for (size_t i = 1; i < 4; i++)
-        assert_false(df_record_is_empty(&(struct df_record){some + i, 1}));
+        assert_false(df_record_is_empty(&(struct df_record){.fields = some + i, .count = 1}));
 }
 
 int main(void)
