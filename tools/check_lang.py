@@ -126,7 +126,7 @@ def main(argv):
         problems.append(f"{t.file}:{t.line}: no translation of: {embed_lang.escape(plain(t.text))}   [{t.kind}s]")
     known = all_patterns(sources) | {key_of(t.text) for t in texts}
     for e in entries:
-        if not e.section.startswith("composed") and e.pattern not in known:
+        if e.section != "composed" and e.pattern not in known:
             problems.append(f"{CATALOGUE}:{e.line}: no text of the sources is: {embed_lang.escape(e.english)}")
     for problem in problems:
         print(problem)

@@ -9,7 +9,6 @@ line. `=` as the translation: it is the same. `#` begins a comment. \\n, \\\\ an
     [messages]     whole texts: details and titles of errors, messages of fields and imports, texts of the command line
     [arguments]    words that are put into messages; used for directives that say so
     [composed]     as [messages], for texts that the source puts together: they stand nowhere as they are
-    [composed arguments]   the same of [arguments]
     [inside]       English only: they never reach a person outside, or need no translation; with the reason as a comment
 
 Directives of printf stand for the same arguments in both texts; `%2$s` names one by its number. `%~s` (`%2$~s`) in a
@@ -26,7 +25,7 @@ import embed_files  # noqa: E402
 DIRECTIVE = re.compile(r"%(?:(\d+)\$)?([-+ #0~']*)(\*|\d+)?(?:\.(\*|\d+))?(?:hh|h|ll|l|z|j|t|L)?([diouxXeEfFgGcsp%])")
 HOLES = {"s": 1, "c": 1, "d": 2, "i": 2, "u": 2, "x": 3, "X": 3, "o": 3, "p": 3, "e": 4, "f": 4, "g": 4, "E": 4, "F": 4, "G": 4}
 HOLES_MAX = 9  # of src/base/lang.c
-SECTIONS = ("messages", "arguments", "composed", "composed arguments", "inside")
+SECTIONS = ("messages", "arguments", "composed", "inside")
 
 
 class Problem(Exception):
@@ -85,7 +84,7 @@ class Entry:
 
     @property
     def is_argument(self):
-        return self.section.endswith("arguments")
+        return self.section == "arguments"
 
     @property
     def pattern(self):

@@ -136,6 +136,7 @@ class Sources:
         self.macros = dict(MACROS)
         self.tokens = {}
         self.functions = []
+        self.places = None  # of calls, by name
         files = sorted([*(root / folder).rglob("*.c"), *(root / folder).rglob("*.h")])
         texts = {f.relative_to(root): f.read_text(encoding="utf-8") for f in files}
         for text in texts.values():
@@ -300,11 +301,16 @@ class Sources:
     # --- the calls ---
 
     def calls(self, name):
-        for fn in self.functions:
-            body = fn.body
-            for i in range(1, len(body) - 1):
-                if body[i].kind == "name" and body[i].text == name and body[i + 1].text == "(" and body[i - 1].text not in (".", "->"):
-                    yield fn, body[i].line, split_args(body[i + 2:closing(body, i + 1)])
+        """The function that calls, and the arguments."""
+        if self.places is None:
+            self.places = {}
+            for fn in self.functions:
+                body = fn.body
+                for i in range(1, len(body) - 1):
+                    if body[i].kind == "name" and body[i + 1].text == "(" and body[i - 1].text not in (".", "->"):
+                        self.places.setdefault(body[i].text, []).append((fn, i))
+        for fn, i in self.places.get(name, ()):
+            yield fn, split_args(fn.body[i + 2:closing(fn.body, i + 1)])
 
 
 def stored(sources):
@@ -408,7 +414,7 @@ def told(sources, is_inside, sinks=None):
 
     while queue:
         name, home, code_at, format_at, has_args, holes = queue.pop()
-        for fn, _, args in sources.calls(name):
+        for fn, args in sources.calls(name):
             if (home and fn.file != home) or fn.name in sinks or len(args) <= format_at:
                 continue
             if name in FIRST and not FIRST[name].fullmatch("".join(t.text for t in args[0])):

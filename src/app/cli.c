@@ -16,7 +16,7 @@ enum df_lang df_cli_lang(void)
     static const char *const names[] = {"LC_ALL", "LC_MESSAGES", "LANG"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *locale = getenv(names[i]);
+        const char *locale = secure_getenv(names[i]);
         if (locale && *locale)
             return df_lang_of_locale(locale);
     }

@@ -721,10 +721,10 @@ bool df_config_is_told(struct df_str line, struct df_str told)
     struct df_str section, key;
     char name[DF_CFG_NAME_MAX * 3], text[sizeof name + 32];
 
-    line = df_str_cut(line, ':', &section);
+    (void)df_str_cut(line, ':', &section);
     struct df_str rest = df_str_cut(section, ' ', &section);
     (void)df_str_cut(rest, ' ', &key);
-    if (section.len < 3 || section.ptr[0] != '[' || key.len == 0 ||
+    if (told.len == 0 || section.len < 3 || section.ptr[0] != '[' || key.len == 0 ||
         section.len + key.len > sizeof name - 2)
         return false;
     (void)snprintf(name, sizeof name, DF_STR_FMT "." DF_STR_FMT,

@@ -28,7 +28,7 @@
 #define LOOK_MS   500
 #define GROUP     64 /* streams in one query; a batch may have 64 KiB of metadata */
 #define BATCH_MAX ((size_t)1 << 20)
-#define GROUP_MAX (2 * GROUP * BATCH_MAX) /* in two languages */
+#define GROUP_MAX ((size_t)2 * GROUP * BATCH_MAX) /* in two languages */
 
 struct stream {
     struct df_sse *sse;

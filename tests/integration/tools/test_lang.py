@@ -112,7 +112,7 @@ def test_a_text_without_a_translation_is_found_with_its_place(tmp_path, line, te
     (("(%3$d)", "(%d)"), 6, "some directives of the translation have numbers, and some have none"),
     (("%2$s: %1$zu", "%s: %zu"), 9, "directive 1 of the translation, %s, is of another type than in the text"),
     (("    coisa\n", ""), 13, "a translation is missing above"),
-    (("[composed]", "[compost]"), 15, "no section [compost]; there are messages, arguments, composed, composed arguments, inside"),
+    (("[composed]", "[compost]"), 15, "no section [compost]; there are messages, arguments, composed, inside"),
     (("thing\n    coisa", "thing\n    coisa\n\nthing\n    outra"), 15, "stands in line 12 already"),
     (("Not found\n", "    sem texto\nNot found\n"), 2, "a translation without a text above it"),
 ])
