@@ -209,14 +209,14 @@ def calls(_module_backends, tmp_path_factory):
     """All calls, made in an order in which each finds what it needs."""
     sandbox = Sandbox(tmp_path_factory.mktemp("sandbox"), "--no-record")
     url = "http://{}:{}".format(*sandbox.host_port)
-    server = Server(_module_backends(), tmp_path_factory.mktemp("server"), config=configuration(url)).start()
-    world = World(server, url)
-    made = {}
-    for method, path, operation in sorted(OPERATIONS, key=order):
-        made[operation["operationId"]] = [Call(world, method, path, operation, *body) for body in bodies(operation)]
-    yield made
-    server.finish()
-    sandbox.finish()
+    server = Server(_module_backends(), tmp_path_factory.mktemp("server"), config=configuration(url))
+    try:
+        world = World(server.start(), url)
+        yield {operation["operationId"]: [Call(world, method, path, operation, *body) for body in bodies(operation)]
+               for method, path, operation in sorted(OPERATIONS, key=order)}
+    finally:
+        server.finish()
+        sandbox.finish()
 
 
 @pytest.mark.parametrize("name", [operation["operationId"] for _, _, operation in OPERATIONS])
