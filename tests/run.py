@@ -419,7 +419,7 @@ def browser(_options):
     def run():
         if failure := install_browser_driver():
             return failure
-        return program("browser", ["node", "--test-reporter=tap", "tests/browser/test.mjs"], lambda done: parse_tap(done.output), 600)()
+        return program("browser", ["node", "--test-reporter=tap", "tests/browser/test.mjs"], lambda done: parse_tap(done.output), 1500)()
     return [run]
 
 

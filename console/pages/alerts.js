@@ -14,9 +14,9 @@ const RULES = ['BatchStuck', 'WebhookFailing', 'ErrorRate', 'DeliveryStuck', 'De
 const HOURS = ['1', '8', '24', '168', '720'];
 
 const silenceFields = (alert) => [
-  { name: 'rule', type: 'select', label: t('al.rule'), value: alert?.rule ?? '', options: [['', t('al.any')], ...[...new Set([...RULES, ...(alert ? [alert.rule] : [])])].map((name) => [name, name])] },
-  { name: 'clientId', label: t('al.client'), value: alert?.details?.clientId ?? '', optional: true }, { name: 'target', label: t('al.target'), value: alert?.details?.target ?? '', optional: true },
-  { name: 'hours', type: 'select', label: t('al.for'), value: '8', options: HOURS.map((n) => [n, t(`al.for.${n}`)]) }, { name: 'reason', label: t('al.reason'), required: true, maxLength: 500 },
+  { name: 'rule', type: 'select', label: t('al.rule'), value: alert?.rule ?? '', options: [['', t('any')], ...[...new Set([...RULES, ...(alert ? [alert.rule] : [])])].map((name) => [name, name])] },
+  { name: 'clientId', label: t('w.client'), value: alert?.details?.clientId ?? '', optional: true }, { name: 'target', label: t('al.target'), value: alert?.details?.target ?? '', optional: true },
+  { name: 'hours', type: 'select', label: t('al.for'), value: '8', options: HOURS.map((n) => [n, t(`al.for.${n}`)]) }, { name: 'reason', label: t('w.reason'), required: true, maxLength: 500 },
 ];
 
 const silence = (alert, then) => ask({
@@ -47,8 +47,8 @@ function silencesCard(items, then) {
   if (!items.length) return null;
   return card(t('al.silences'), table({
     label: t('al.silences'), rows: items, key: (s) => s.id, id: 'silences', rowProps: (s) => ({ data: { silence: s.id } }), columns: [
-      { label: t('al.what'), main: true, cell: (s) => raw([s.rule, s.clientId, s.target].filter(Boolean).join(' · '), 'span', { className: 'name' }) }, { label: t('al.reason'), cell: (s) => raw(s.reason) },
-      { label: t('al.until'), cell: (s) => instant(s.until) }, { label: t('al.by'), cell: (s) => raw(s.createdBy) },
+      { label: t('w.what'), main: true, cell: (s) => raw([s.rule, s.clientId, s.target].filter(Boolean).join(' · '), 'span', { className: 'name' }) }, { label: t('w.reason'), cell: (s) => raw(s.reason) },
+      { label: t('al.until'), cell: (s) => instant(s.until) }, { label: t('w.by'), cell: (s) => raw(s.createdBy) },
       may('operate') && { label: t('actions'), hidden: true, cell: (s) => act(t('al.end'), async () => { await call('DELETE', path('admin', 'alert-silences', s.id)); await then(); }, { 'aria-label': `${t('al.end')}: ${s.reason}` }) },
     ],
   }));
@@ -67,12 +67,12 @@ export default {
     ctx.heading({ title: t('nav.alerts'), text: t('al.text'), actions: may('operate') ? [act(t('al.silence'), () => silence(null, again), { id: 'alerts-silence' }), act(t('al.test'), async () => { await post('admin/alerts/test'); notice(t('al.tested')); await again(); }, { id: 'alerts-test' })] : [] });
     ctx.root.append(nowhere);
     shown = list(ctx, {
-      id: 'alerts', label: t('nav.alerts'), path: 'admin/alerts', key: (a) => a.id, order: t('al.fired'), empty: t('al.none'), every: 2000, rowProps: (a) => ({ data: { alert: a.id } }),
-      filters: [{ name: 'status', type: 'select', label: t('al.status'), options: [['', t('any')], ...['firing', 'resolved'].map((name) => [name, named('state', name)])] }],
+      id: 'alerts', label: t('nav.alerts'), path: 'admin/alerts', key: (a) => a.id, order: t('al.fired'), empty: t('none'), every: 2000, rowProps: (a) => ({ data: { alert: a.id } }),
+      filters: [{ name: 'status', type: 'select', label: t('w.status'), options: [['', t('any')], ...['firing', 'resolved'].map((name) => [name, named('state', name)])] }],
       then: (answer) => { nowhere.hidden = answer.sinks?.length !== 0; },
       columns: [
-        { label: t('al.what'), main: true, wide: true, cell: (a) => [raw(a.summary, 'span', { className: 'name' }), a.acknowledgedAt ? note(t('al.acked', { who: a.acknowledgedBy }), ' ', time(a.acknowledgedAt), a.acknowledgedNote ? [': ', raw(a.acknowledgedNote)] : null) : null, folded(t('al.details'), details(a), `details ${a.id}`)] },
-        { label: t('al.rule'), cell: (a) => [raw(a.rule), h('br'), raw(a.subject, 'code', { className: 'note' })] }, { label: t('al.status'), cell: (a) => [badge(a.status), a.silenced ? note(t('al.silenced')) : null] }, { label: t('al.severity'), cell: (a) => badge(a.severity) },
+        { label: t('w.what'), main: true, wide: true, cell: (a) => [raw(a.summary, 'span', { className: 'name' }), a.acknowledgedAt ? note(t('al.acked', { who: a.acknowledgedBy }), ' ', time(a.acknowledgedAt), a.acknowledgedNote ? [': ', raw(a.acknowledgedNote)] : null) : null, folded(t('w.details'), details(a), `details ${a.id}`)] },
+        { label: t('al.rule'), cell: (a) => [raw(a.rule), h('br'), raw(a.subject, 'code', { className: 'note' })] }, { label: t('w.status'), cell: (a) => [badge(a.status), a.silenced ? note(t('al.silenced')) : null] }, { label: t('al.severity'), cell: (a) => badge(a.severity) },
         { label: t('al.fired'), cell: (a) => time(a.firedAt) }, { label: t('al.resolved'), cell: (a) => time(a.resolvedAt) }, { label: t('actions'), hidden: true, cell: (a) => actions(a, again) },
       ],
     });

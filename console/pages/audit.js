@@ -10,13 +10,12 @@ export default {
     ctx.heading({ title: t('nav.audit'), text: t('au.text') });
     return list(ctx, {
       id: 'audit', label: t('nav.audit'), path: 'admin/audit', csv: 'admin/audit.csv', key: (e) => e.id, rowProps: (e) => ({ data: { action: e.action } }),
-      filters: [{ name: 'actor', label: t('au.actor') }, { name: 'action', label: t('au.action') }, { name: 'target', label: t('au.target') }, { name: 'clientId', label: t('au.client') },
+      filters: [{ name: 'actor', label: t('au.actor') }, { name: 'action', label: t('au.action') }, { name: 'target', label: t('au.target') }, { name: 'clientId', label: t('w.client') },
         { name: 'outcome', type: 'select', label: t('au.outcome'), options: [['', t('any')], ...['ok', 'failed', 'denied'].map((name) => [name, named('state', name)])] },
         { name: 'from', type: 'datetime-local', label: t('au.from') }, { name: 'to', type: 'datetime-local', label: t('au.to') }],
       columns: [
-        { label: t('au.when'), cell: (e) => stamp(e.occurredAt) }, { label: t('au.actor'), cell: (e) => raw(e.actor) }, { label: t('au.action'), main: true, cell: (e) => raw(e.action, 'span', { className: 'name' }) },
+        { label: t('w.when'), cell: (e) => stamp(e.occurredAt) }, { label: t('au.actor'), cell: (e) => raw(e.actor) }, { label: t('au.action'), main: true, wide: true, cell: (e) => [raw(e.action, 'span', { className: 'name' }), Object.keys(e.details ?? {}).length ? folded(t('w.details'), JSON.stringify(e.details, null, 2), `details ${e.id}`) : null] },
         { label: t('au.target'), cell: (e) => raw(e.target ?? '', 'code') }, { label: t('au.outcome'), cell: (e) => badge(e.outcome) }, { label: t('au.ip'), cell: (e) => raw(e.ip ?? '') },
-        { label: t('au.details'), wide: true, cell: (e) => (Object.keys(e.details ?? {}).length ? folded(t('au.details'), JSON.stringify(e.details, null, 2), `details ${e.id}`) : null) },
       ],
     }).ready;
   },

@@ -25,20 +25,13 @@ const draftOf = (id) => {
   if (!drafts.has(id)) drafts.set(id, new Map());
   return drafts.get(id);
 };
+document.addEventListener('session', () => drafts.clear());
 addEventListener('beforeunload', (event) => { if ([...drafts.values()].some((draft) => draft.size)) event.preventDefault(); });
 
 // --- what it waits for ---
 
-const OLDER = { OmniFlow: 'OmniFlowAway', Worker: 'Lock', Acks: 'Ack', Turn: 'InLine' };
-
-function waitOf(batch) {
-  if (batch.waiting) return batch.waiting;
-  const wait = batch.waitingFor;
-  return wait ? { code: OLDER[wait] ?? wait, since: batch.waitingSince, next: wait === 'Schedule' ? batch.scheduledFor : null } : null;
-}
-
 function waitLine(batch) {
-  const wait = waitOf(batch);
+  const wait = batch.waiting;
   if (!wait) return null;
   const key = `imp.wait.${wait.code === 'InLine' && !wait.place ? 'Turn' : wait.code}`;
   const times = [wait.since && [t('imp.wait.since'), ' ', time(wait.since)], wait.next && [t('imp.wait.next'), ' ', time(wait.next)]].filter(Boolean);
@@ -54,7 +47,7 @@ function pace(batch) {
     const spent = (Date.parse(batch.completedAt) - Date.parse(batch.startedAt)) / 1000;
     return spent >= 0 ? [t('imp.took', { time: took(spent) })] : [];
   }
-  if (batch.status !== 'Processing' || waitOf(batch)) return [];
+  if (batch.status !== 'Processing' || batch.waiting) return [];
   return [batch.rowsPerSecond > 0 ? t('imp.rate', { rate: batch.rowsPerSecond }) : null,
     batch.remainingSeconds === null || batch.remainingSeconds === undefined ? t('imp.leftUnknown') : t('imp.left', { time: duration(batch.remainingSeconds) })].filter(Boolean);
 }
@@ -73,7 +66,7 @@ function progressCard(batch) {
     waitLine(batch), ['Pending', 'Scheduled', 'Cancelled'].includes(batch.status) ? null : bar, reason(batch.lastError),
     h('dl', { className: 'tiles four' }, tile(t('imp.processed'), 'import-processed', batch.processedRecords), tile(t('imp.imported'), 'import-imported', batch.importedCount),
       tile(t('imp.errors'), 'import-errors', batch.errorCount, { bad: true }), tile(t('imp.skipped'), 'import-skipped', batch.skippedCount, { more: batch.skippedCount ? t('imp.skippedNote') : null })),
-    facts([[t('imp.batchId'), code(batch.batchId)], batch.clientId ? [t('imp.client'), h('a', { href: address(['clients', batch.clientId]) }, raw(batch.clientId))] : null,
+    facts([[t('imp.batchId'), code(batch.batchId)], batch.clientId ? [t('w.client'), h('a', { href: address(['clients', batch.clientId]) }, raw(batch.clientId))] : null,
       [t('imp.file'), `${named('imp.format', batch.fileType)}, ${bytes(batch.fileSizeBytes)}`], [t('imp.uploaded'), instant(batch.createdAt)], [t('imp.started'), instant(batch.startedAt)],
       [t('imp.ended'), instant(batch.completedAt)], [t('imp.origined'), raw(batch.originDefault || DASH)], [t('imp.askedBy'), raw(batch.requestedBy || DASH)],
       [t('imp.attempt'), number(batch.attempt)], batch.lockedBy ? [t('imp.lockedBy'), raw(batch.lockedBy), ' ', time(batch.lockedAt)] : null,
@@ -139,7 +132,7 @@ class BatchPage {
 
   drawProgress() {
     const { batch, ctx } = this;
-    ctx.heading({ title: raw(batch.fileName), crumbs: [[t('imp.title'), '#imports']], actions: this.actions() });
+    ctx.heading({ title: raw(batch.fileName), crumbs: [[t('nav.imports'), '#imports']], actions: this.actions() });
     patch(this.progress, progressCard(batch));
   }
 
@@ -254,7 +247,7 @@ class BatchPage {
     const names = [...new Set(keys.flat())].slice(0, COLUMNS);
     const columns = [
       { label: t('imp.row'), num: true, cell: (item) => raw(item.row ?? item.sequence + 1) },
-      { label: t('imp.reason'), wide: true, cell: (item) => [reason(item.errorMessage || item.reason), item.values ? null : [note(t('imp.notKept')), item.payload ? folded(t('imp.asSent'), JSON.stringify(item.payload, null, 2), `sent ${item.sequence}`) : null]] },
+      { label: t('w.reason'), wide: true, cell: (item) => [reason(item.errorMessage || item.reason), item.values ? null : [note(t('imp.notKept')), item.payload ? folded(t('imp.asSent'), JSON.stringify(item.payload, null, 2), `sent ${item.sequence}`) : null]] },
       ...names.map((name) => ({ label: name, own: true, cell: (item) => this.cell(item, name, editable) })),
     ];
     const node = table({

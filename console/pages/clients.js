@@ -33,12 +33,12 @@ async function become(id, secret) {
 
 function showClientSecret(title, id, secret) {
   const curl = `curl -H 'X-Client-Id: ${id}' -H 'X-Client-Secret: ${secret}' ${new URL('whoami', document.baseURI)}`;
-  return showSecret(title, [[t('cl.id'), id, 'secret-id'], [t('cl.secret'), secret, 'secret-value'], [t('cl.try'), curl, 'secret-curl']],
+  return showSecret(title, [[t('signin.id'), id, 'secret-id'], [t('signin.secret'), secret, 'secret-value'], [t('cl.try'), curl, 'secret-curl']],
     [button(t('cl.use'), async (event) => { event.currentTarget.closest('dialog').close(); await become(id, secret); }, { id: 'secret-use' })]);
 }
 
 const useDialog = (client) => ask({
-  id: 'use', title: t('cl.use'), text: t('cl.useText'), submit: t('cl.use'), fields: [{ name: 'secret', type: 'password', label: t('cl.secret'), hint: t('cl.useSecret', { id: client.clientId }), required: true }],
+  id: 'use', title: t('cl.use'), text: t('cl.useText'), submit: t('cl.use'), fields: [{ name: 'secret', type: 'password', label: t('signin.secret'), hint: t('cl.useSecret', { id: client.clientId }), required: true }],
   action: async ({ secret }) => become(client.clientId, secret.trim()).catch((problem) => {
     if (problem.status !== 401) throw problem;
     throw new Problem(401, { errors: [{ field: 'secret', message: t('cl.wrong') }] });
@@ -47,8 +47,8 @@ const useDialog = (client) => ask({
 
 async function create(then) {
   const made = await ask({
-    id: 'create', title: t('cl.new'), submit: t('cl.create'),
-    fields: [{ name: 'name', label: t('cl.name'), required: true, maxLength: 200 }, { name: 'clientId', label: t('cl.id'), hint: t('cl.idHint'), optional: true }, scopesField(['interface', 'imports'])],
+    id: 'create', title: t('cl.new'), submit: t('w.create'),
+    fields: [{ name: 'name', label: t('cl.name'), required: true, maxLength: 200 }, { name: 'clientId', label: t('signin.id'), hint: t('w.secretHint'), optional: true }, scopesField(['interface', 'imports'])],
     action: async (values) => ({ ...await post('admin/clients', { name: '', ...filled(values) }), name: values.name }),
   });
   if (!made) return;
@@ -58,7 +58,7 @@ async function create(then) {
 
 async function rotate(client, then) {
   const made = await ask({
-    id: 'rotate', title: t('cl.rotate'), text: t('cl.rotateText', { name: client.name }), submit: t('cl.rotate'),
+    id: 'rotate', title: t('w.rotate'), text: t('cl.rotateText', { name: client.name }), submit: t('w.rotate'),
     fields: [{ name: 'grace', type: 'select', label: t('cl.grace'), options: ['0', '300', '3600', '86400'].map((s) => [s, t(`cl.grace.${s}`)]) }],
     action: ({ grace }) => post(`${urlOf(client.clientId, 'rotate-secret')}?graceSeconds=${grace}`),
   });
@@ -78,8 +78,8 @@ function buttons(client, then, brief) {
   return [
     one(t('cl.use'), () => useDialog(client), { id: brief ? null : 'client-use' }),
     ...(may('admin') ? [
-      brief ? null : one(t('cl.edit'), () => ask({ id: 'scopes', title: t('cl.edit'), submit: t('cl.save'), fields: [scopesField(client.scopes)], action: async (values) => { await change(urlOf(client.clientId), values); notice(t('cl.saved')); await then(); } })),
-      brief ? null : one(t('cl.rotate'), () => rotate(client, then)),
+      brief ? null : one(t('cl.edit'), () => ask({ id: 'scopes', title: t('cl.edit'), submit: t('w.save'), fields: [scopesField(client.scopes)], action: async (values) => { await change(urlOf(client.clientId), values); notice(t('w.saved')); await then(); } })),
+      brief ? null : one(t('w.rotate'), () => rotate(client, then)),
       client.status === 'Active' ? one(t('cl.suspend'), () => ask({ id: 'suspend', title: t('cl.suspend'), text: t('cl.suspendText', { name: client.name }), submit: t('cl.suspend'), danger: true, action: () => setStatus(client, 'Suspended', then) }))
         : one(t('cl.activate'), () => setStatus(client, 'Active', then))] : []),
   ];
@@ -92,9 +92,9 @@ function all(ctx) {
   shown = list(ctx, {
     id: 'clients', label: t('nav.clients'), path: 'admin/clients', key: (c) => c.clientId, empty: t('cl.none'), rowProps: (c) => ({ data: { client: c.clientId } }),
     columns: [
-      { label: t('cl.client'), main: true, cell: (c) => [h('a', { className: 'name', href: address(['clients', c.clientId]) }, raw(c.name)), raw(c.clientId, 'code', { className: 'note' })] },
-      { label: t('cl.status'), cell: (c) => badge(c.status) }, { label: t('cl.scopes'), cell: (c) => tags(c.scopes) },
-      { label: t('cl.seen'), cell: (c) => (c.lastSeenAt ? time(c.lastSeenAt) : t('never')) }, { label: t('cl.createdAt'), cell: (c) => time(c.createdAt) },
+      { label: t('w.client'), main: true, cell: (c) => [h('a', { className: 'name', href: address(['clients', c.clientId]) }, raw(c.name)), raw(c.clientId, 'code', { className: 'note' })] },
+      { label: t('w.status'), cell: (c) => badge(c.status) }, { label: t('cl.scopes'), cell: (c) => tags(c.scopes) },
+      { label: t('cl.seen'), cell: (c) => (c.lastSeenAt ? time(c.lastSeenAt) : t('never')) }, { label: t('w.createdAt'), cell: (c) => time(c.createdAt) },
       { label: t('actions'), hidden: true, cell: (c) => h('div', { className: 'row-actions' }, buttons(c, reload, true)) },
     ],
   });
@@ -114,14 +114,14 @@ function policyCard(client, policy) {
   const parts = Object.entries(POLICY).map(([group, members]) => [group, Object.entries(members).map((member) => policyField(policy, member))]);
   const fields = parts.flatMap(([, list_]) => list_);
   const node = form({
-    id: 'policy', label: t('cl.policy'), className: 'policy', words: may('admin') ? t('cl.save') : null, fields,
+    id: 'policy', label: t('cl.policy'), className: 'policy', words: may('admin') ? t('w.save') : null, fields,
     submit: async (values) => {
       await put(url, Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value === '' ? null : value])));
-      notice(t('cl.saved'));
+      notice(t('w.saved'));
     },
   });
   for (const [group, [first]] of parts) node.elements.namedItem(first.name).closest('form > div').before(h('h3', {}, t(`po.${group}`)));
-  const reset = () => ask({ id: 'reset', title: t('cl.reset'), text: t('cl.resetText', { name: client.name }), submit: t('cl.reset'), danger: true, action: async () => { await call('DELETE', url); notice(t('cl.saved')); } })
+  const reset = () => ask({ id: 'reset', title: t('cl.reset'), text: t('cl.resetText', { name: client.name }), submit: t('cl.reset'), danger: true, action: async () => { await call('DELETE', url); notice(t('w.saved')); } })
     .then((done) => { if (done) go(location.hash); });
   if (may('admin')) {
     const send = node.querySelector('[type=submit]');
@@ -137,8 +137,8 @@ async function one(ctx, id) {
   ctx.root.append(about);
   const draw = ([client, usage]) => {
     ctx.heading({ title: raw(client.name), crumbs: [[t('nav.clients'), '#clients']], actions: buttons(client, () => ctx.again(), false) });
-    patch(about, card(null, h('p', {}, badge(client.status), ' ', tags(client.scopes)), facts([[t('cl.id'), code(client.clientId)], [t('cl.createdAt'), instant(client.createdAt)], [t('cl.seen'), client.lastSeenAt ? instant(client.lastSeenAt) : t('never')]]),
-      h('p', { className: 'row-actions start' }, linkButton(t('cl.imports'), address('imports', { clientId: id })), linkButton(t('cl.webhooks'), address(['webhooks', id])), linkButton(t('cl.audit'), address('audit', { clientId: id })))), usageOf(usage));
+    patch(about, card(null, h('p', {}, badge(client.status), ' ', tags(client.scopes)), facts([[t('signin.id'), code(client.clientId)], [t('w.createdAt'), instant(client.createdAt)], [t('cl.seen'), client.lastSeenAt ? instant(client.lastSeenAt) : t('never')]]),
+      h('p', { className: 'row-actions start' }, linkButton(t('nav.imports'), address('imports', { clientId: id })), linkButton(t('nav.webhooks'), address(['webhooks', id])), linkButton(t('nav.audit'), address('audit', { clientId: id })))), usageOf(usage));
   };
   await ctx.watch(5000, () => Promise.all([get(urlOf(id), {}, { signal: ctx.signal }), lookAtUsage(id, ctx.signal)]), draw);
   const [client, policy] = await Promise.all([get(urlOf(id)), get(urlOf(id, 'policy'))]);

@@ -18,7 +18,8 @@ const AT_ONCE = 16 << 20; // what is larger is checked again only when asked to
 const ACCEPT = '.json,.jsonl,.ndjson,.xlsx,.xlsm,.csv,.txt';
 const FIELDS = ['PhoneNumber', 'AreaCode', 'Name', 'Email', 'Document', 'Origin', 'BirthDate', 'Company', 'Address', 'City', 'State', 'ZipCode', 'Message', 'Notes', 'Campaign', 'Interest', 'Budget', 'PropertyContextJson', 'LeadContextJson'];
 
-let chosen = null; // the file of the import that is prepared; a reload forgets it
+let chosen = null; // the file of the import that is prepared; a reload forgets it, and so does another sign-in
+document.addEventListener('session', () => { chosen = null; });
 
 const isWorkbook = async (file) => new Uint8Array(await file.slice(0, 2).arrayBuffer()).join() === '80,75';
 
@@ -116,7 +117,7 @@ class Importer {
   draw() {
     const { file, found } = this;
     this.ctx.heading({
-      title: raw(file.name), crumbs: [[t('imp.title'), '#imports']], actions: [linkButton(t('imp.other'), '#imports')],
+      title: raw(file.name), crumbs: [[t('nav.imports'), '#imports']], actions: [linkButton(t('imp.other'), '#imports')],
       text: [bytes(file.size), found ? [named('imp.format', found.format), this.what, found.headerRow ? t('imp.header', { row: String(found.headerRow) }) : null] : []].flat().filter(Boolean).join(' · '),
     });
     patch(this.body,
@@ -208,7 +209,7 @@ class Importer {
       h('div', { id: 'import-keep-row', hidden: true }, field({ name: 'keep', type: 'check', label: t('imp.keep'), value: true }, 'import')),
       h('p', { className: 'field-error', data: { field: 'file' } }), h('div', { className: 'form-error', role: 'alert' }),
       h('div', { className: 'sent' }, progress, h('p', { className: 'note', id: 'import-sent-text', role: 'status' })),
-      h('div', { className: 'actions' }, h('button', { type: 'button', id: 'import-stop', hidden: true, onclick: () => this.sending?.abort() }, t('imp.stop')),
+      h('div', { className: 'actions' }, h('button', { type: 'button', id: 'import-stop', hidden: true, onclick: () => this.sending?.abort() }, t('w.stop')),
         h('button', { type: 'submit', className: 'primary', id: 'import-start' }, t('imp.start'))));
     form.onsubmit = (event) => {
       event.preventDefault();
@@ -302,7 +303,7 @@ class Importer {
 export default {
   async render(ctx) {
     if (!chosen) {
-      ctx.heading({ title: t('imp.new'), crumbs: [[t('imp.title'), '#imports']] });
+      ctx.heading({ title: t('imp.new'), crumbs: [[t('nav.imports'), '#imports']] });
       ctx.root.append(card(null, dropZone()));
       return;
     }

@@ -14,7 +14,7 @@ const STATUSES = ['Awaiting', 'Processing', 'Processed', 'Error'];
 const documentOf = (k) => address('tickets', { businessEntity: k.businessEntity, businessDocId: k.businessDocId });
 const fields = (ctx) => [
   { name: 'businessEntity', label: t('tk.entity'), value: ctx.query.get('businessEntity') }, { name: 'businessDocId', label: t('tk.doc'), value: ctx.query.get('businessDocId') },
-  { name: 'status', type: 'select', label: t('tk.status'), value: ctx.query.get('status') ?? '', options: [['', t('any')], ...STATUSES.map((name) => [name, named('state', name)])] },
+  { name: 'status', type: 'select', label: t('w.status'), value: ctx.query.get('status') ?? '', options: [['', t('any')], ...STATUSES.map((name) => [name, named('state', name)])] },
 ];
 
 // --- the way of one ticket ---
@@ -59,7 +59,7 @@ function ticketCard(k, again) {
   });
   return h('article', { className: 'card ticket', data: { key: k.id, phase: k.phaseCode } },
     h('div', { className: 'heading' }, h('h2', {}, raw(`${k.businessEntity} ${k.businessDocId}`), ', ', t('tk.phase', { phase: String(k.phaseCode) })), ['Processed', 'Error'].includes(k.status) ? act(t('tk.reprocess'), reprocess) : null),
-    facts([[t('tk.event'), raw(k.shipmentEvent)], [t('tk.company'), raw(k.companyCode)], [t('tk.branch'), raw(k.branchCode)], [t('tk.destination'), raw(k.destinationCode)], [t('tk.target'), raw(k.targetApplicationCode)], [t('tk.ack'), t(k.functionalAckIsRequired ? 'yes' : 'no')]]),
+    facts([[t('w.event'), raw(k.shipmentEvent)], [t('tk.company'), raw(k.companyCode)], [t('tk.branch'), raw(k.branchCode)], [t('w.destination'), raw(k.destinationCode)], [t('tk.target'), raw(k.targetApplicationCode)], [t('tk.ack'), t(k.functionalAckIsRequired ? 'yes' : 'no')]]),
     h('ol', { className: 'timeline' }, steps(k).map(step)), unfolding(t('wh.payload'), k.rawPayloadJson, 'payload'), k.callbackPayloadJson ? unfolding(t('tk.callback'), k.callbackPayloadJson, 'callback') : null);
 }
 
@@ -67,11 +67,11 @@ const errorOf = (k) => k.lastError || k.returnLastError || k.gatewaySendLastErro
 
 export default {
   async render(ctx) {
-    ctx.heading({ title: t('tk.title'), text: t('tk.text') });
+    ctx.heading({ title: t('nav.tickets'), text: t('tk.text') });
     const [entity, doc, status] = ['businessEntity', 'businessDocId', 'status'].map((name) => ctx.query.get(name) || '');
     if (status) {
       return list(ctx, {
-        id: 'tickets', label: t('tk.title'), path: 'api/tickets', filters: fields(ctx), key: (k) => k.id, order: t('tk.received'), rowProps: (k) => ({ data: { doc: k.businessDocId } }),
+        id: 'tickets', label: t('nav.tickets'), path: 'api/tickets', filters: fields(ctx), key: (k) => k.id, order: t('tk.received'), rowProps: (k) => ({ data: { doc: k.businessDocId } }),
         columns: [
           { label: t('tk.doc'), main: true, wide: true, cell: (k) => [h('a', { className: 'name', href: documentOf(k) }, raw(k.businessDocId)), h('span', { className: 'note' }, raw(k.businessEntity), ', ', t('tk.phase', { phase: String(k.phaseCode) })), reason(errorOf(k))] },
           { label: t('tk.processing'), cell: (k) => badge(k.status, { retried: k.status === 'Error' && Boolean(k.nextAttemptAt) }) }, { label: t('tk.return'), cell: (k) => badge(k.returnStatus) }, { label: t('tk.gateway'), cell: (k) => badge(k.gatewaySendStatus) },
@@ -79,7 +79,7 @@ export default {
         ],
       }).ready;
     }
-    const search = form({ id: 'tickets', label: t('tk.title'), role: 'search', className: 'card filters', fields: fields(ctx), words: t('ev.search'), submit: async (values) => go(ctx.address(filled(values)), { keepFocus: true }) });
+    const search = form({ id: 'tickets', label: t('nav.tickets'), role: 'search', className: 'card filters', fields: fields(ctx), words: t('ev.search'), submit: async (values) => go(ctx.address(filled(values)), { keepFocus: true }) });
     const body = h('div', { className: 'stacked' });
     ctx.root.append(search, body);
     if (!entity && !doc) return null;

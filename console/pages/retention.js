@@ -44,7 +44,7 @@ function purgeCard(again) {
   });
   const node = form({
     id: 'purge', label: t('re.purge'), words: t('re.count'),
-    fields: [{ name: 'kind', type: 'select', label: t('re.what'), options: KINDS.map((kind) => [kind, t(`re.kind.${kind}`)]) }, { name: 'value', label: t('re.value'), hint: t('re.valueHint'), required: true }],
+    fields: [{ name: 'kind', type: 'select', label: t('w.what'), options: KINDS.map((kind) => [kind, t(`re.kind.${kind}`)]) }, { name: 'value', label: t('re.value'), hint: t('re.valueHint'), required: true }],
     submit: async (asked) => {
       patch(result);
       const would = await purge({ ...requestOf(asked), dryRun: true });
@@ -59,14 +59,14 @@ function purgeCard(again) {
 
 const jobs = (items, again) => card(t('re.jobs'), items.length ? table({
   label: t('re.jobs'), id: 'purges', rows: items, key: (j) => j.jobId, rowProps: (j) => ({ data: { job: j.jobId } }), columns: [
-    { label: t('re.what'), main: true, cell: (j) => [raw(j.kind, 'span', { className: 'name' }), ' ', code(j.target), reason(j.lastError)] }, { label: t('re.state'), cell: (j) => badge(j.state) },
-    { label: t('re.removed'), wide: true, cell: (j) => counts(j.counts) }, { label: t('re.by'), cell: (j) => raw(j.createdBy) }, { label: t('re.when'), cell: (j) => time(j.createdAt) },
-    may('admin') && { label: t('actions'), hidden: true, cell: (j) => (j.state === 'Running' && j.kind !== 'subject' ? act(t('re.stop'), async () => { await remove(path('admin', 'purge', j.jobId)); notice(t('re.stopped')); await again(); }) : null) },
+    { label: t('w.what'), main: true, cell: (j) => [raw(j.kind, 'span', { className: 'name' }), ' ', code(j.target), reason(j.lastError)] }, { label: t('w.state'), cell: (j) => badge(j.state) },
+    { label: t('re.removed'), wide: true, cell: (j) => counts(j.counts) }, { label: t('w.by'), cell: (j) => raw(j.createdBy) }, { label: t('w.when'), cell: (j) => time(j.createdAt) },
+    may('admin') && { label: t('actions'), hidden: true, cell: (j) => (j.state === 'Running' && j.kind !== 'subject' ? act(t('w.stop'), async () => { await remove(path('admin', 'purge', j.jobId)); notice(t('re.stopped')); await again(); }) : null) },
   ],
 }) : note(t('none')));
 
 const runs = (items) => card(t('re.runs'), items.length ? table({
-  label: t('re.runs'), id: 'runs', rows: items, key: (e) => e.id, columns: [{ label: t('re.when'), main: true, cell: (e) => stamp(e.occurredAt) }, { label: t('re.removed'), wide: true, cell: (e) => counts(e.details?.counts ?? e.details) }],
+  label: t('re.runs'), id: 'runs', rows: items, key: (e) => e.id, columns: [{ label: t('w.when'), main: true, cell: (e) => stamp(e.occurredAt) }, { label: t('re.removed'), wide: true, cell: (e) => counts(e.details?.counts ?? e.details) }],
 }) : note(t('re.noRuns')));
 
 export default {

@@ -17,10 +17,10 @@ const relays = {
   draw: ({ items }) => card(null, items.length ? table({
     label: t('nav.relays'), id: 'relays', rows: items, key: (r) => r.name, rowProps: (r) => ({ data: { relay: r.name } }), columns: [
       { label: t('sy.relay'), main: true, cell: (r) => [raw(r.name, 'span', { className: 'name' }), note(raw(`${r.table} · ${r.source}`)), reason(r.problem ?? r.lastError)] },
-      { label: t('sy.state'), cell: (r) => [stateBadge(r.state ?? (r.running ? 'running' : 'stopped')), r.downSince || r.pausedAt ? note(time(r.downSince || r.pausedAt)) : null, r.notified ? note(t('sy.notified')) : null] },
+      { label: t('w.state'), cell: (r) => [stateBadge(r.state ?? (r.running ? 'running' : 'stopped')), r.downSince || r.pausedAt ? note(time(r.downSince || r.pausedAt)) : null, r.notified ? note(t('sy.notified')) : null] },
       { label: t('sy.to'), cell: (r) => [raw(r.dispatcher), r.target ? note(raw(r.target)) : null, r.order === 'none' ? null : note(raw(r.order))] },
       { label: t('sy.waiting'), num: true, cell: (r) => (r.waiting === null ? DASH : number(r.waiting)) }, { label: t('sy.oldest'), cell: (r) => time(r.oldestAt) }, { label: t('sy.dispatched'), num: true, cell: (r) => number(r.dispatched) },
-      { label: t('sy.retried'), num: true, cell: (r) => number(r.retried) }, { label: t('sy.givenUp'), num: true, cell: (r) => number(r.givenUp) }, { label: t('sy.last'), cell: (r) => time(r.lastDispatchAt) },
+      { label: t('sy.retried'), num: true, cell: (r) => number(r.retried) }, { label: t('w.failures'), num: true, cell: (r) => number(r.givenUp) }, { label: t('sy.last'), cell: (r) => time(r.lastDispatchAt) },
     ],
   }) : note(t('sy.noRelays')), h('p', {}, h('a', { href: address(['outbox', 'events'], { status: 'FAILED' }) }, t('sy.seeGivenUp')))),
 };
@@ -29,8 +29,8 @@ const integrations = {
   text: 'sy.breakersText', look: (signal) => get('admin/circuit-breakers', {}, { signal }),
   draw: ({ items }, again) => card(null, items.length ? table({
     label: t('nav.integrations'), id: 'breakers', rows: items, key: (b) => b.name, rowProps: (b) => ({ data: { breaker: b.name } }), columns: [
-      { label: t('sy.breaker'), main: true, cell: (b) => raw(b.name, 'span', { className: 'name' }) },
-      { label: t('sy.state'), cell: (b) => [badge(b.state), b.state === 'OPEN' ? note(t('sy.probe', { time: duration(Math.ceil(b.retryMs / 1000)) })) : null] }, { label: t('sy.since'), cell: (b) => time(b.since) },
+      { label: t('w.destination'), main: true, cell: (b) => raw(b.name, 'span', { className: 'name' }) },
+      { label: t('w.state'), cell: (b) => [badge(b.state), b.state === 'OPEN' ? note(t('sy.probe', { time: duration(Math.ceil(b.retryMs / 1000)) })) : null] }, { label: t('sy.since'), cell: (b) => time(b.since) },
       { label: t('sy.failures'), num: true, cell: (b) => raw(`${number(b.failed)} / ${number(b.calls)}${b.failureRate === null ? '' : ` (${number(b.failureRate)} %)`}`) }, { label: t('sy.refused'), num: true, cell: (b) => number(b.notPermitted) }, { label: t('sy.lastFailure'), cell: (b) => time(b.lastFailureAt) },
       may('operate') && {
         label: t('actions'), hidden: true, cell: (b) => (b.state === 'CLOSED' ? null : act(t('sy.reset'), () => ask({
@@ -38,7 +38,7 @@ const integrations = {
         }), { 'aria-label': `${t('sy.reset')}: ${b.name}` })),
       },
     ],
-  }) : note(t('sy.noBreakers')), h('p', {}, h('a', { href: '#outbox' }, t('sy.outboxes')))),
+  }) : note(t('sy.noBreakers')), h('p', {}, h('a', { href: '#outbox' }, t('nav.outbox')))),
 };
 
 const maintenance = {
@@ -46,7 +46,7 @@ const maintenance = {
   draw: ({ items }) => card(null, items.length ? table({
     label: t('nav.maintenance'), id: 'windows', rows: items, key: (w) => `${w.clientId ?? ''} ${w.windows}`, rowProps: (w) => ({ data: { whose: w.clientId ?? '' } }), columns: [
       { label: t('sy.whose'), main: true, cell: (w) => (w.clientId ? h('a', { href: address(['clients', w.clientId]) }, raw(w.clientId)) : t('sy.everybody')) }, { label: t('sy.window'), cell: (w) => code(w.windows) },
-      { label: t('sy.next'), cell: (w) => (w.active ? [badge('paused', { words: t('sy.active') }), ' ', t('sy.until'), ' ', instant(w.until)] : instant(w.next)) },
+      { label: t('list.next'), cell: (w) => (w.active ? [badge('paused', { words: t('sy.active') }), ' ', t('sy.until'), ' ', instant(w.until)] : instant(w.next)) },
     ],
   }) : note(t('sy.noWindows'))),
 };
@@ -61,7 +61,7 @@ const versions = {
     return [card(t('sy.server'), facts([[t('sy.version'), code(version)], [t('sy.uptime'), duration(up)], [t('sy.database'), raw(database)]]), h('p', {}, h('a', { href: 'openapi.json' }, t('sy.api')))),
       card(null, n > 1 ? h('p', { className: 'banner', id: 'versions-differ' }, t('sy.differ', { n })) : null, table({
         label: t('nav.versions'), id: 'versions', rows: items, key: (o) => o.id, columns: [
-          { label: t('sy.process'), main: true, cell: (o) => raw(o.name, 'span', { className: 'name' }) }, { label: t('sy.version'), cell: (o) => code(o.version) }, { label: t('sy.state'), cell: (o) => badge(o.isLate ? 'down' : 'up', { words: t(o.isLate ? 'sy.late' : 'sy.alive') }) },
+          { label: t('sy.process'), main: true, cell: (o) => raw(o.name, 'span', { className: 'name' }) }, { label: t('sy.version'), cell: (o) => code(o.version) }, { label: t('w.state'), cell: (o) => badge(o.isLate ? 'down' : 'up', { words: t(o.isLate ? 'sy.late' : 'sy.alive') }) },
           { label: t('sy.started'), cell: (o) => time(o.startedAt) }, { label: t('sy.renewed'), cell: (o) => time(o.renewedAt) }, { label: t('sy.work'), wide: true, cell: (o) => tags(o.work.map((w) => w.channel)) },
         ],
       }), unowned?.length ? h('p', {}, t('sy.unowned'), ' ', tags(unowned.map((w) => w.channel))) : null)];

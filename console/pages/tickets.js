@@ -86,7 +86,7 @@ async function renderTicket(ctx, id) {
       if (link) node.querySelector('.step').append(h('a', { href: link }, t('tickets.attempts')));
       return node;
     }))), life.node,
-    card(t('tickets.facts'), facts([[t('tk.event'), raw(k.shipmentEvent)], [t('tk.company'), raw(k.companyCode)], [t('tk.branch'), raw(k.branchCode)], [t('tk.destination'), raw(k.destinationCode)], [t('tk.target'), raw(k.targetApplicationCode)], [t('tk.ack'), t(k.functionalAckIsRequired ? 'yes' : 'no')]])),
+    card(t('tickets.facts'), facts([[t('w.event'), raw(k.shipmentEvent)], [t('tk.company'), raw(k.companyCode)], [t('tk.branch'), raw(k.branchCode)], [t('w.destination'), raw(k.destinationCode)], [t('tk.target'), raw(k.targetApplicationCode)], [t('tk.ack'), t(k.functionalAckIsRequired ? 'yes' : 'no')]])),
     payload(k.payload ?? k.rawPayloadJson, k.payloadMasked ?? false, async () => { const real = await get(one(id), { reveal: true }); return real.payload ?? real.rawPayloadJson; }),
     card(t('doc.attempts'), k.attempts.length ? attempts(k.attempts) : note(t('doc.noAttempts'))));
   });

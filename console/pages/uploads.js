@@ -21,7 +21,7 @@ export const batchColumns = () => [
     label: t('imp.file'), main: true, wide: true, cell: (row) => [h('a', { className: 'name', href: address(['imports', row.batchId]) }, raw(row.fileName)),
       h('span', { className: 'note' }, `${named('imp.format', row.fileType)}, ${bytes(row.fileSizeBytes)}`), row.status === 'Failed' ? reason(row.lastError) : null],
   },
-  { label: t('imp.status'), cell: (row) => badge(row.status) },
+  { label: t('w.status'), cell: (row) => badge(row.status) },
   { label: t('imp.records'), num: true, cell: records },
   { label: t('imp.errors'), num: true, cell: (row) => h('span', { className: row.errorCount ? 'some' : '' }, number(row.errorCount)) },
   { label: t('imp.uploaded'), cell: (row) => time(row.createdAt) },
@@ -42,7 +42,7 @@ export default {
     const status = ctx.query.get('status');
     const { ready } = list(ctx, {
       id: 'imports', label: t('imp.history'), path: 'imports', columns: batchColumns(), key: (row) => row.batchId, order: t('imp.uploaded'), rowProps: (row) => ({ data: { batch: row.batchId } }),
-      filters: [{ name: 'status', type: 'select', label: t('imp.status'), options: [['', t('any')], ...STATUSES.map((name) => [name, named('state', name)])] }],
+      filters: [{ name: 'status', type: 'select', label: t('w.status'), options: [['', t('any')], ...STATUSES.map((name) => [name, named('state', name)])] }],
       empty: t(status ? 'imp.noneIn' : 'imp.none'),
       then: (answer) => {
         banner.textContent = maintenance(answer.maintenance);

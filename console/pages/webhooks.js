@@ -21,11 +21,11 @@ const urlOf = (client, ...parts) => path('clients', client, 'webhooks', ...parts
 const place = (...parts) => address(['webhooks', ...parts]);
 const stateOf = (s) => badge(s.isActive ? 'Enabled' : 'Disabled');
 const why = (s) => [reason(s.disabledReason), s.failureSince ? h('p', { className: 'reason' }, t('wh.failing'), ' ', time(s.failureSince)) : null];
-const secretRows = (id, secret) => [[t('wh.id'), id, 'secret-id'], [t('wh.secret'), secret, 'secret-value']];
+const secretRows = (id, secret) => [[t('wh.id'), id, 'secret-id'], [t('signin.secret'), secret, 'secret-value']];
 
 const fieldsOf = (s) => [
   { name: 'url', type: 'url', label: t('wh.url'), hint: t('wh.urlHint'), value: s?.url, required: true, maxLength: 2000 },
-  { name: 'events', type: 'checks', label: t('wh.events'), value: s?.events ?? EVENTS.slice(0, 2), options: EVENTS.map((name) => [name]) },
+  { name: 'events', type: 'checks', label: t('nav.events'), value: s?.events ?? EVENTS.slice(0, 2), options: EVENTS.map((name) => [name]) },
   { name: 'autoRotate', type: 'check', label: t('wh.auto'), value: s?.autoRotate },
 ];
 
@@ -50,14 +50,14 @@ function failures(ctx) {
   let shown = null;
   const reload = () => shown.reload();
   const of = ctx.query.get('clientId');
-  ctx.heading({ title: t('wh.title'), text: t('wh.all'), actions: [of ? linkButton(t('wh.of', { client: of }), place(of), { id: 'webhooks-of' }) : null, may('operate') ? act(t('wh.replay'), () => replayDialog('admin/webhook-failures/replay', reload), { id: 'webhooks-replay' }) : null] });
+  ctx.heading({ title: t('nav.webhooks'), text: t('wh.all'), actions: [of ? linkButton(t('wh.of', { client: of }), place(of), { id: 'webhooks-of' }) : null, may('operate') ? act(t('wh.replay'), () => replayDialog('admin/webhook-failures/replay', reload), { id: 'webhooks-replay' }) : null] });
   shown = list(ctx, {
-    id: 'failures', label: t('wh.failures'), path: 'admin/webhook-failures', key: (f) => f.id, order: t('wh.givenUp'), empty: t('wh.noFailures'), rowProps: (f) => ({ data: { failure: f.id } }),
-    filters: [{ name: 'clientId', label: t('wh.client') }, { name: 'replayed', type: 'select', label: t('wh.replayFilter'), options: [['', t('any')], ['true', t('yes')], ['false', t('no')]] }],
+    id: 'failures', label: t('w.failures'), path: 'admin/webhook-failures', key: (f) => f.id, order: t('state.GivenUp'), empty: t('wh.noFailures'), rowProps: (f) => ({ data: { failure: f.id } }),
+    filters: [{ name: 'clientId', label: t('w.client') }, { name: 'replayed', type: 'select', label: t('w.replayedAt'), options: [['', t('any')], ['true', t('yes')], ['false', t('no')]] }],
     columns: [
-      { label: t('wh.event'), main: true, wide: true, cell: (f) => [h('a', { className: 'name', href: place(f.clientId, f.subscriptionId) }, raw(f.event)), note(raw(`${f.clientId}, ${f.url}`)), reason(f.lastError), folded(t('wh.payload'), f.payload, `payload ${f.id}`)] },
-      { label: t('wh.http'), num: true, cell: (f) => raw(f.lastStatus ?? DASH) }, { label: t('wh.tries'), num: true, cell: (f) => number(f.attempts) },
-      { label: t('wh.givenUp'), cell: (f) => time(f.createdAt) }, { label: t('wh.replayedAt'), cell: (f) => time(f.replayedAt) },
+      { label: t('w.event'), main: true, wide: true, cell: (f) => [h('a', { className: 'name', href: place(f.clientId, f.subscriptionId) }, raw(f.event)), note(raw(`${f.clientId}, ${f.url}`)), reason(f.lastError), folded(t('wh.payload'), f.payload, `payload ${f.id}`)] },
+      { label: t('w.http'), num: true, cell: (f) => raw(f.lastStatus ?? DASH) }, { label: t('wh.tries'), num: true, cell: (f) => number(f.attempts) },
+      { label: t('state.GivenUp'), cell: (f) => time(f.createdAt) }, { label: t('w.replayedAt'), cell: (f) => time(f.replayedAt) },
       may('operate') && {
         label: t('actions'), hidden: true, cell: (f) => (f.replayedAt || f.dismissedAt ? null : h('div', { className: 'row-actions' },
           act(t('wh.replayOne'), async () => { await post(path('admin', 'webhook-failures', f.id, 'replay')); notice(t('wh.resent', { event: f.event })); await reload(); }),
@@ -73,7 +73,7 @@ function failures(ctx) {
 function subscriptions(ctx, client) {
   let shown = null;
   const create = () => ask({
-    id: 'webhook', title: t('wh.new'), submit: t('wh.create'), fields: [...fieldsOf(null), { name: 'secret', label: t('wh.secret'), hint: t('wh.secretHint'), optional: true }],
+    id: 'webhook', title: t('wh.new'), submit: t('w.create'), fields: [...fieldsOf(null), { name: 'secret', label: t('signin.secret'), hint: t('w.secretHint'), optional: true }],
     action: async (values) => post(urlOf(client), filled(values)),
   }).then(async (made) => {
     if (!made) return;
@@ -81,14 +81,14 @@ function subscriptions(ctx, client) {
     await shown.reload();
   });
   ctx.heading({
-    title: isAdmin() ? raw(client) : t('wh.title'), text: t('wh.text'), crumbs: isAdmin() ? [[t('wh.title'), '#webhooks']] : [],
+    title: isAdmin() ? raw(client) : t('nav.webhooks'), text: t('wh.text'), crumbs: isAdmin() ? [[t('nav.webhooks'), '#webhooks']] : [],
     actions: [mayChange() ? act(t('wh.new'), create, { className: 'primary', id: 'webhook-new' }) : null],
   });
   shown = list(ctx, {
-    id: 'webhooks', label: t('wh.title'), path: urlOf(client), key: (s) => s.id, empty: t('wh.none'), rowProps: (s) => ({ data: { subscription: s.id } }),
+    id: 'webhooks', label: t('nav.webhooks'), path: urlOf(client), key: (s) => s.id, empty: t('wh.none'), rowProps: (s) => ({ data: { subscription: s.id } }),
     columns: [
       { label: t('wh.url'), main: true, wide: true, cell: (s) => [h('a', { className: 'name', href: place(client, s.id) }, raw(s.url)), why(s)] },
-      { label: t('wh.state'), cell: stateOf }, { label: t('wh.events'), cell: (s) => tags(s.events) }, { label: t('wh.createdAt'), cell: (s) => time(s.createdAt) },
+      { label: t('w.state'), cell: stateOf }, { label: t('nav.events'), cell: (s) => tags(s.events) }, { label: t('w.createdAt'), cell: (s) => time(s.createdAt) },
       mayChange() && { label: t('actions'), hidden: true, cell: (s) => (s.isActive ? act(t('wh.test'), () => test(client, s), { 'aria-label': `${t('wh.test')}: ${s.url}` }) : null) },
     ],
   });
@@ -103,7 +103,7 @@ async function test(client, s) {
 // --- one subscription ---
 
 const attemptLine = (a) => h('li', { value: a.attempt, data: { key: `${a.attemptedAt} ${a.attempt}` } }, badge(a.outcome), ' ', stamp(a.attemptedAt), ', ', a.httpStatus ? raw(`HTTP ${a.httpStatus}`) : t('wh.noAnswer'), ', ', took(a.durationMs / 1000),
-  reason(a.error), a.answer ? folded(t('wh.answer'), a.answer, `answer ${a.attemptedAt}`) : null);
+  reason(a.error), a.answer ? folded(t('w.http'), a.answer, `answer ${a.attemptedAt}`) : null);
 const attemptList = (d) => h('ol', { className: 'attempts' }, (d.attemptsHistory ?? []).map(attemptLine));
 const deliveryBadge = (d) => badge(d.status, { retried: d.status === 'Error' && Boolean(d.nextAttemptAt) });
 
@@ -112,11 +112,11 @@ function buttons(ctx, client, s, reload) {
   const set = (body) => async () => { await change(urlOf(client, s.id), body); await reload(); };
   return [
     s.isActive ? act(t('wh.test'), async () => { await test(client, s); await reload(); }, { id: 'webhook-test' }) : null,
-    act(t('wh.edit'), () => ask({ id: 'webhook', title: t('wh.edit'), submit: t('wh.save'), fields: fieldsOf(s), action: async (values) => { await change(urlOf(client, s.id), values); notice(t('wh.saved')); await reload(); } }), { id: 'webhook-edit' }),
+    act(t('wh.edit'), () => ask({ id: 'webhook', title: t('wh.edit'), submit: t('w.save'), fields: fieldsOf(s), action: async (values) => { await change(urlOf(client, s.id), values); notice(t('w.saved')); await reload(); } }), { id: 'webhook-edit' }),
     act(t('wh.replay'), () => replayDialog(urlOf(client, s.id, 'replay'), reload), { id: 'webhook-replay-these' }),
-    act(t('wh.rotate'), async () => {
-      const made = await ask({ id: 'webhook-rotate', title: t('wh.rotate'), text: t('wh.rotateText'), submit: t('wh.rotate'), action: () => post(urlOf(client, s.id, 'rotate-secret')) });
-      if (made) await showSecret(t('wh.rotate'), secretRows(s.id, made.secret));
+    act(t('w.rotate'), async () => {
+      const made = await ask({ id: 'webhook-rotate', title: t('w.rotate'), text: t('wh.rotateText'), submit: t('w.rotate'), action: () => post(urlOf(client, s.id, 'rotate-secret')) });
+      if (made) await showSecret(t('w.rotate'), secretRows(s.id, made.secret));
       await reload();
     }, { id: 'webhook-rotate' }),
     s.isActive ? act(t('wh.disable'), set({ isActive: false })) : act(t('wh.enable'), set({ isActive: true })),
@@ -129,7 +129,7 @@ function buttons(ctx, client, s, reload) {
   ];
 }
 
-const crumbsOf = (client, ...more) => [[t('wh.title'), '#webhooks'], ...(isAdmin() ? [[raw(client), place(client)]] : []), ...more];
+const crumbsOf = (client, ...more) => [[t('nav.webhooks'), '#webhooks'], ...(isAdmin() ? [[raw(client), place(client)]] : []), ...more];
 
 async function subscription(ctx, client, id) {
   const about = h('div', {});
@@ -137,21 +137,21 @@ async function subscription(ctx, client, id) {
   let shown = null;
   const draw = (s) => {
     ctx.heading({ title: raw(s.url), crumbs: crumbsOf(client), actions: buttons(ctx, client, s, async () => { draw(await get(urlOf(client, id))); await shown?.reload(); }) });
-    patch(about, h('section', { className: 'card', id: 'webhook-about' }, h('p', {}, stateOf(s)), why(s), facts([[t('wh.id'), code(s.id)], [t('wh.events'), tags(s.events)], [t('wh.createdAt'), time(s.createdAt)],
+    patch(about, h('section', { className: 'card', id: 'webhook-about' }, h('p', {}, stateOf(s)), why(s), facts([[t('wh.id'), code(s.id)], [t('nav.events'), tags(s.events)], [t('w.createdAt'), time(s.createdAt)],
       s.disabledAt ? [t('wh.disabledAt'), time(s.disabledAt)] : null, s.previousSecretValidUntil ? [t('wh.oldSecret'), instant(s.previousSecretValidUntil)] : null, [t('wh.autoIs'), t(s.autoRotate ? 'yes' : 'no')],
       [t('wh.since'), time(s.secretChangedAt)], s.nextSecretAt ? [t('wh.next'), time(s.nextSecretAt)] : null])));
   };
   await ctx.watch(5000, () => get(urlOf(client, id), {}, { signal: ctx.signal }), draw);
   shown = list(ctx, {
-    id: 'deliveries', label: t('wh.deliveries'), path: urlOf(client, id, 'deliveries'), key: (d) => d.id, order: t('wh.createdAt'), rowProps: (d) => ({ data: { delivery: d.id } }), every: 2000,
-    filters: [{ name: 'status', type: 'select', label: t('wh.status'), options: [['', t('any')], ...STATUSES.map((name) => [name, named('state', name)])] }],
+    id: 'deliveries', label: t('wh.deliveries'), path: urlOf(client, id, 'deliveries'), key: (d) => d.id, order: t('w.createdAt'), rowProps: (d) => ({ data: { delivery: d.id } }), every: 2000,
+    filters: [{ name: 'status', type: 'select', label: t('w.status'), options: [['', t('any')], ...STATUSES.map((name) => [name, named('state', name)])] }],
     columns: [
       {
-        label: t('wh.event'), main: true, wide: true, cell: (d) => [h('a', { className: 'name', href: place(client, id, d.id) }, raw(d.event)), d.reference ? raw(d.reference, 'span', { className: 'note' }) : null, d.status === 'Sent' ? null : reason(d.lastError),
+        label: t('w.event'), main: true, wide: true, cell: (d) => [h('a', { className: 'name', href: place(client, id, d.id) }, raw(d.event)), d.reference ? raw(d.reference, 'span', { className: 'note' }) : null, d.status === 'Sent' ? null : reason(d.lastError),
           d.attempts ? h('details', { data: { key: `attempts ${d.id}` } }, h('summary', {}, t('wh.attempts', { n: d.attempts })), attemptList(d)) : null],
       },
-      { label: t('wh.status'), cell: deliveryBadge }, { label: t('wh.http'), num: true, cell: (d) => raw(d.lastStatus ?? d.attemptsHistory?.[0]?.httpStatus ?? DASH) },
-      { label: t('wh.createdAt'), cell: (d) => time(d.createdAt) }, { label: t('wh.sent'), cell: (d) => time(d.sentAt) }, { label: t('wh.nextAt'), cell: (d) => time(d.nextAttemptAt) },
+      { label: t('w.status'), cell: deliveryBadge }, { label: t('w.http'), num: true, cell: (d) => raw(d.lastStatus ?? d.attemptsHistory?.[0]?.httpStatus ?? DASH) },
+      { label: t('w.createdAt'), cell: (d) => time(d.createdAt) }, { label: t('state.Sent'), cell: (d) => time(d.sentAt) }, { label: t('wh.nextAt'), cell: (d) => time(d.nextAttemptAt) },
     ],
   });
   await shown.ready;
@@ -171,8 +171,8 @@ function delivery(ctx, client, id, deliveryId) {
   return ctx.watch(2000, () => get(url, {}, { signal: ctx.signal }), (d) => {
     ctx.heading({ title: raw(d.event), crumbs: crumbsOf(client, [t('wh.deliveries'), place(client, id)]), actions: [mayChange() && d.status !== 'Sending' ? act(t('wh.resend'), resend(d), { id: 'delivery-resend' }) : null] });
     const shown = typeof d.payload === 'string' ? d.payload : JSON.stringify(d.payload, null, 2);
-    patch(body, card(null, h('p', {}, deliveryBadge(d)), d.status === 'Sent' ? null : reason(d.lastError), facts([[t('wh.delivery'), code(d.id)], [t('wh.http'), raw(d.lastStatus ?? DASH)], [t('wh.createdAt'), instant(d.createdAt)],
-      [t('wh.sent'), instant(d.sentAt)], [t('wh.nextAt'), instant(d.nextAttemptAt)]])), card(t('wh.tries'), d.attemptsHistory?.length ? attemptList(d) : note(t('none'))), card(t('wh.payload'), raw(shown ?? DASH, 'pre', { tabIndex: 0, id: 'delivery-payload' })));
+    patch(body, card(null, h('p', {}, deliveryBadge(d)), d.status === 'Sent' ? null : reason(d.lastError), facts([[t('wh.delivery'), code(d.id)], [t('w.http'), raw(d.lastStatus ?? DASH)], [t('w.createdAt'), instant(d.createdAt)],
+      [t('state.Sent'), instant(d.sentAt)], [t('wh.nextAt'), instant(d.nextAttemptAt)]])), card(t('wh.tries'), d.attemptsHistory?.length ? attemptList(d) : note(t('none'))), card(t('wh.payload'), raw(shown ?? DASH, 'pre', { tabIndex: 0, id: 'delivery-payload' })));
   });
 }
 

@@ -2,7 +2,6 @@
 import { add } from '../kit/text.js';
 
 add({
-  'imp.title': ['Imports', 'Importações'],
   'imp.new': ['New import', 'Nova importação'],
   'imp.drop': ['Drop a file here, or choose one', 'Solte um arquivo aqui ou escolha um'],
   'imp.kinds': ['Excel, CSV or JSON. Nothing is imported before you have seen what is in it.', 'Excel, CSV ou JSON. Nada é importado antes de você ver o que há nele.'],
@@ -65,7 +64,6 @@ add({
   'imp.origin': ['Origin for records without one', 'Origem para registros sem uma'],
   'imp.start': ['Start import', 'Iniciar importação'],
   'imp.startAgain': ['Import it again', 'Importar de novo'],
-  'imp.stop': ['Stop', 'Parar'],
   'imp.sent': ['{sent} of {total} sent', '{sent} de {total} enviados'],
   'imp.storing': ['All sent; the server is storing it.', 'Tudo enviado; o servidor está gravando.'],
   'imp.bytes': ['Bytes sent', 'Bytes enviados'],
@@ -78,7 +76,6 @@ add({
   'imp.none': ['Nothing has been imported yet.', 'Nada foi importado ainda.'],
   'imp.noneIn': ['None.', 'Nenhuma.'],
   'imp.file': ['File', 'Arquivo'],
-  'imp.status': ['Status', 'Situação'],
   'imp.records': ['Records', 'Registros'],
   'imp.errors': ['Errors', 'Erros'],
   'imp.uploaded': ['Uploaded', 'Enviado'],
@@ -111,7 +108,6 @@ add({
   'imp.started': ['Started', 'Começou'],
   'imp.origined': ['Origin', 'Origem'],
   'imp.askedBy': ['Asked for by', 'Pedido por'],
-  'imp.client': ['Client', 'Cliente'],
   'imp.attempt': ['Attempt', 'Tentativa'],
   'imp.checksumIs': ['Checksum (SHA-256)', 'Checksum (SHA-256)'],
   'imp.lockedBy': ['Worked on by', 'Atendida por'],
@@ -128,7 +124,6 @@ add({
   'imp.reasonAll': ['All reasons', 'Todos os motivos'],
   'imp.reasonCan': ['may succeed when sent again', 'pode dar certo se for reenviado'],
   'imp.reasonMend': ['correct the cell first', 'corrija a célula antes'],
-  'imp.reason': ['Reason', 'Motivo'],
   'imp.report': ['Error report', 'Relatório de erros'],
   'imp.reportAs': ['Error report as {format}', 'Relatório de erros em {format}'],
   'imp.reportNote': ['The report has the columns of your file. Correct it and import it: its own columns are ignored.', 'O relatório tem as colunas do seu arquivo. Corrija-o e importe-o: as colunas dele são ignoradas.'],

@@ -1,8 +1,13 @@
-// Names of the tenants' and the administrators' pages.
+// Names of the tenants' and the administrators' pages, and words that several of them use.
 import { add } from '../kit/text.js';
 
 add({
   'nav.webhooks': ['Webhooks', 'Webhooks'], 'nav.usage': ['Use and limits', 'Uso e limites'], 'nav.events': ['Events', 'Eventos'], 'nav.clients': ['Clients', 'Clientes'],
   'nav.alerts': ['Alerts', 'Alertas'], 'nav.relays': ['Relays', 'Relays'], 'nav.integrations': ['Integrations', 'Integrações'], 'nav.maintenance': ['Maintenance', 'Manutenção'],
   'nav.retention': ['Retention and purge', 'Retenção e expurgo'], 'nav.audit': ['Audit', 'Auditoria'], 'nav.versions': ['Versions', 'Versões'],
+  'w.stop': ['Stop', 'Parar'], 'w.status': ['Status', 'Situação'], 'w.client': ['Client', 'Cliente'], 'w.reason': ['Reason', 'Motivo'], 'w.create': ['Create', 'Criar'],
+  'w.state': ['State', 'Estado'], 'w.createdAt': ['Created', 'Criado'], 'w.secretHint': ['Leave it empty and one is made.', 'Deixe vazio e um será gerado.'],
+  'w.save': ['Save', 'Salvar'], 'w.saved': ['Saved.', 'Salvo.'], 'w.rotate': ['New secret', 'Novo segredo'], 'w.event': ['Event', 'Evento'], 'w.http': ['Answer', 'Resposta'],
+  'w.failures': ['Given up', 'Abandonados'], 'w.replayedAt': ['Replayed', 'Reenviado'], 'w.destination': ['Destination', 'Destino'], 'w.what': ['What', 'O quê'],
+  'w.by': ['By', 'Por'], 'w.details': ['Details', 'Detalhes'], 'w.when': ['When', 'Quando'],
 });

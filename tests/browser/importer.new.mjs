@@ -152,6 +152,66 @@ test('reasons are grouped and chosen from; what the other side refused may be se
   await page.finish();
 });
 
+// A workbook by hand: a ZIP archive of stored files.
+function workbook(sheets) {
+  const table = Array.from({ length: 256 }, (_, n) => { let c = n; for (let k = 0; k < 8; k++) c = c & 1 ? (c >>> 1) ^ 0xedb88320 : c >>> 1; return c; });
+  const crc = (data) => (data.reduce((c, byte) => (c >>> 8) ^ table[(c ^ byte) & 255], -1) ^ -1) >>> 0;
+  const xml = (body) => `<?xml version="1.0" encoding="UTF-8"?>${body}`;
+  const main = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"';
+  const office = 'http://schemas.openxmlformats.org/officeDocument/2006/relationships';
+  const packages = 'xmlns="http://schemas.openxmlformats.org/package/2006';
+  const cell = (value, row, column) => `<c r="${String.fromCharCode(65 + column)}${row + 1}" t="inlineStr"><is><t>${value}</t></is></c>`;
+  const sheet = (rows) => xml(`<worksheet ${main}><sheetData>${rows.map((row, r) => `<row r="${r + 1}">${row.map((value, c) => cell(value, r, c)).join('')}</row>`).join('')}</sheetData></worksheet>`);
+  const names = Object.keys(sheets);
+  const files = {
+    '[Content_Types].xml': xml(`<Types ${packages}/content-types"><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Override PartName="/xl/workbook.xml" ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"/>${names.map((_, i) => `<Override PartName="/xl/worksheets/sheet${i + 1}.xml" ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.worksheet+xml"/>`).join('')}</Types>`),
+    '_rels/.rels': xml(`<Relationships ${packages}/relationships"><Relationship Id="rId1" Type="${office}/officeDocument" Target="xl/workbook.xml"/></Relationships>`),
+    'xl/workbook.xml': xml(`<workbook ${main} xmlns:r="${office}"><sheets>${names.map((name, i) => `<sheet name="${name}" sheetId="${i + 1}" r:id="rId${i + 1}"/>`).join('')}</sheets></workbook>`),
+    'xl/_rels/workbook.xml.rels': xml(`<Relationships ${packages}/relationships">${names.map((_, i) => `<Relationship Id="rId${i + 1}" Type="${office}/worksheet" Target="worksheets/sheet${i + 1}.xml"/>`).join('')}</Relationships>`),
+    ...Object.fromEntries(names.map((name, i) => [`xl/worksheets/sheet${i + 1}.xml`, sheet(sheets[name])])),
+  };
+  const [parts, directory] = [[], []];
+  let at = 0;
+  for (const [name, text_] of Object.entries(files)) {
+    const [title, data] = [Buffer.from(name), Buffer.from(text_)];
+    const facts = Buffer.alloc(26);
+    facts.writeUInt16LE(20, 0);
+    facts.writeUInt32LE(crc(data), 10);
+    facts.writeUInt32LE(data.length, 14);
+    facts.writeUInt32LE(data.length, 18);
+    facts.writeUInt16LE(title.length, 22);
+    const rest = Buffer.alloc(14);
+    rest.writeUInt32LE(at, 10);
+    parts.push(Buffer.from('PK\x03\x04'), facts, title, data);
+    directory.push(Buffer.from('PK\x01\x02\x14\0'), facts, rest, title);
+    at += 30 + title.length + data.length;
+  }
+  const end = Buffer.alloc(18);
+  end.writeUInt16LE(Object.keys(files).length, 4);
+  end.writeUInt16LE(Object.keys(files).length, 6);
+  end.writeUInt32LE(Buffer.concat(directory).length, 8);
+  end.writeUInt32LE(at, 12);
+  return Buffer.concat([...parts, ...directory, Buffer.from('PK\x05\x06'), end]);
+}
+
+test('a workbook: another sheet is chosen, and it is the one that is imported', LIMIT, async () => {
+  await forget();
+  const page = await openSignedIn('#imports', { as: 'client' });
+  const book = workbook({ Resumo: [['Total'], ['2']], Leads: [['telefone', 'nome'], ['11 91234-5678', 'Ana'], ['11 91234-5679', randomUUID()]] });
+  await page.locator('#import-file').setInputFiles(named(book, 'leads.xlsx'));
+  await page.locator('tr[data-column=Total]').waitFor();
+  await page.locator('#note', { hasText: 'Excel' }).waitFor();
+  await page.locator('#import-sheet').focus();
+  await page.locator('#import-sheet').selectOption('Leads');
+  await page.locator('tr[data-column=telefone]', { hasText: 'recognised' }).waitFor();
+  assert.equal(await focused(page), 'import-sheet');
+  await accessible(page, 'a workbook');
+  await page.locator('#import-start').click();
+  await hasStatus(page, 'Completed');
+  assert.equal(await text(page, '#import-imported'), '2');
+  await page.finish();
+});
+
 test('what a batch waits for is told: OmniFlow is away, and the place in line behind another', LIMIT, async () => {
   await fault({ path: '/api/leads/import', status: 503 });
   try {

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { LIMIT, ROOT, eventually, openSignedIn } from './harness.mjs';
 import { admin, channelOf, fault, heal, post } from './gateway.mjs';
 
-const shot = (page, name) => page.screenshot({ path: join(ROOT, 'docs', name) });
+const shot = (page, name) => page.screenshot({ path: join(ROOT, 'docs', name), clip: { x: 0, y: 0, width: 1280, height: 740 } });
 
 test('docs/console*.png', LIMIT, async () => {
   const ticket = (n) => post(`T_${n}`, { companyCode: '01', branchCode: '0050', destinationCode: 'SANTOS' });

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { LIMIT, ask, gateway, openSignedIn } from './harness.mjs';
 import { admin, clean, fault as break_, fresh, heal, processed } from './gateway.mjs';
 
-const NAMES = /^(DataFlow|UTC|HTTP( \d+)?|[\d.,]+ (d|h|min|s|ms|µs|[KMGT]?i?B)( \d+ (h|min|s))?|< 1 ms|4xx.*)$/;
+const NAMES = /^,? ?(DataFlow|UTC|HTTP( \d+)?|[\d.,]+ (d|h|min|s|ms|µs|[KMGT]?i?B)( \d+ (h|min|s))?|< 1 ms|4xx.*|\d\d:\d\d( [AP]M)?)$/;
 
 const forgotten = (page) => page.evaluate((names) => {
   const found = [];
