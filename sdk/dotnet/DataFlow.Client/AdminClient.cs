@@ -184,10 +184,11 @@ namespace DataFlow.Client
         /// <summary>The list as CSV, to be read and disposed of.</summary>
         [Operation("GET", "/admin/imports.csv", "admin.imports.export")]
         public Task<Stream> ExportAsync(string? clientId = null, string? status = null, DateTimeOffset? from = null, DateTimeOffset? to = null,
-            string? fileName = null, string? order = null, int? limit = null, CancellationToken cancellationToken = default) =>
+            string? fileName = null, string? after = null, string? order = null, int? limit = null,
+            CancellationToken cancellationToken = default) =>
             _pipeline.StreamAsync(new Call(HttpMethod.Get, $"/admin/imports.csv", new Query { { "clientId", clientId }, { "status", status },
-                { "from", from }, { "to", to }, { "fileName", fileName }, { "order", order }, { "limit", limit } }).Accepting("text/csv"),
-                cancellationToken);
+                { "from", from }, { "to", to }, { "fileName", fileName }, { "after", after }, { "order", order }, { "limit",
+                limit } }).Accepting("text/csv"), cancellationToken);
 
         /// <summary>A batch.</summary>
         [Operation("GET", "/admin/imports/{batchId}", "admin.imports.get")]
@@ -263,21 +264,22 @@ namespace DataFlow.Client
         [Operation("GET", "/admin/tickets.csv", "admin.tickets.export")]
         public Task<Stream> ExportAsync(string? clientId = null, string? businessEntity = null, string? businessDocId = null,
             int? phaseCode = null, string? status = null, string? returnStatus = null, string? gatewayStatus = null, string? error = null,
-            DateTimeOffset? from = null, DateTimeOffset? to = null, string? order = null, int? limit = null,
+            DateTimeOffset? from = null, DateTimeOffset? to = null, string? after = null, string? order = null, int? limit = null,
             CancellationToken cancellationToken = default) =>
             _pipeline.StreamAsync(new Call(HttpMethod.Get, $"/admin/tickets.csv", new Query { { "clientId", clientId }, { "businessEntity",
                 businessEntity }, { "businessDocId", businessDocId }, { "phaseCode", phaseCode }, { "status", status }, { "returnStatus",
-                returnStatus }, { "gatewayStatus", gatewayStatus }, { "error", error }, { "from", from }, { "to", to }, { "order", order },
-                { "limit", limit } }).Accepting("text/csv"), cancellationToken);
+                returnStatus }, { "gatewayStatus", gatewayStatus }, { "error", error }, { "from", from }, { "to", to }, { "after", after },
+                { "order", order }, { "limit", limit } }).Accepting("text/csv"), cancellationToken);
 
         /// <summary>Failures by cause.</summary>
         [Operation("GET", "/admin/tickets/causes", "admin.tickets.causes")]
         public Task<JsonAnswer> GetCausesAsync(string? clientId = null, string? businessEntity = null, string? businessDocId = null,
-            int? phaseCode = null, string? status = null, DateTimeOffset? from = null, DateTimeOffset? to = null,
-            CancellationToken cancellationToken = default) =>
+            int? phaseCode = null, string? status = null, string? returnStatus = null, string? gatewayStatus = null, string? error = null,
+            DateTimeOffset? from = null, DateTimeOffset? to = null, CancellationToken cancellationToken = default) =>
             _pipeline.JsonAsync<JsonAnswer>(new Call(HttpMethod.Get, $"/admin/tickets/causes", new Query { { "clientId", clientId },
                 { "businessEntity", businessEntity }, { "businessDocId", businessDocId }, { "phaseCode", phaseCode }, { "status", status },
-                { "from", from }, { "to", to } }), cancellationToken);
+                { "returnStatus", returnStatus }, { "gatewayStatus", gatewayStatus }, { "error", error }, { "from", from }, { "to", to } }),
+                cancellationToken);
 
         /// <summary>A ticket with its history. <paramref name="reveal"/> shows the payload unmasked, which is audited.</summary>
         [Operation("GET", "/admin/tickets/{id}", "admin.tickets.get")]
@@ -337,18 +339,18 @@ namespace DataFlow.Client
         /// <summary>The list as CSV, to be read and disposed of.</summary>
         [Operation("GET", "/admin/outbox/{channel}.csv", "admin.outbox.export")]
         public Task<Stream> ExportAsync(string channel, string? status = null, string? target = null, string? error = null,
-            DateTimeOffset? since = null, DateTimeOffset? until = null, string? order = null, int? limit = null,
+            DateTimeOffset? since = null, DateTimeOffset? until = null, string? after = null, string? order = null, int? limit = null,
             CancellationToken cancellationToken = default) =>
             _pipeline.StreamAsync(new Call(HttpMethod.Get, $"/admin/outbox/{channel}.csv", new Query { { "status", status }, { "target", target },
-                { "error", error }, { "since", since }, { "until", until }, { "order", order }, { "limit", limit } }).Accepting("text/csv"),
-                cancellationToken);
+                { "error", error }, { "since", since }, { "until", until }, { "after", after }, { "order", order }, { "limit",
+                limit } }).Accepting("text/csv"), cancellationToken);
 
         /// <summary>Failures by cause.</summary>
         [Operation("GET", "/admin/outbox/{channel}/causes", "admin.outbox.causes")]
-        public Task<JsonAnswer> GetCausesAsync(string channel, string? status = null, string? target = null, DateTimeOffset? since = null,
-            DateTimeOffset? until = null, CancellationToken cancellationToken = default) =>
+        public Task<JsonAnswer> GetCausesAsync(string channel, string? status = null, string? target = null, string? error = null,
+            DateTimeOffset? since = null, DateTimeOffset? until = null, CancellationToken cancellationToken = default) =>
             _pipeline.JsonAsync<JsonAnswer>(new Call(HttpMethod.Get, $"/admin/outbox/{channel}/causes", new Query { { "status", status },
-                { "target", target }, { "since", since }, { "until", until } }), cancellationToken);
+                { "target", target }, { "error", error }, { "since", since }, { "until", until } }), cancellationToken);
 
         /// <summary>A row with its attempts. <paramref name="reveal"/> shows the payload unmasked, which is audited.</summary>
         [Operation("GET", "/admin/outbox/{channel}/{id}", "admin.outbox.get")]

@@ -117,11 +117,13 @@ namespace DataFlow.Client
         public async IAsyncEnumerable<Page<T>> AsPages(string? after = null, int? pageSize = null,
             [EnumeratorCancellation] CancellationToken cancellationToken = default)
         {
+            long seen = 0;
             for (var number = 1; ; number++)
             {
                 var page = await GetPageAsync(after == null && number > 1 ? number : (int?)null, pageSize, after, cancellationToken).ConfigureAwait(false);
                 yield return page;
-                if (page.Items.Count == 0 || (page.Next == null && (after != null || (long)number * page.PageSize >= page.Total)))
+                seen += page.Items.Count;
+                if (page.Items.Count == 0 || (page.Next == null && (after != null || seen >= page.Total)))
                     yield break;
                 after = page.Next;
             }

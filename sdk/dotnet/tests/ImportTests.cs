@@ -133,6 +133,19 @@ internal static class ImportTests
     }
 
     [Test]
+    private static async Task AListWithoutPagesEnds()
+    {
+        foreach (var body in new[] { "{\"items\":[{},{}],\"total\":2}", "{\"items\":[{},{}]}", "{\"items\":[{},{}],\"next\":null}" })
+        {
+            var fake = new FakeHandler { Otherwise = _ => FakeHandler.Json(body) };
+            var count = 0;
+            await foreach (var _ in fake.Client().Admin.Silences.List())
+                Check.That(++count <= 2, "more items than there are: " + body);
+            Check.Equal(1, fake.Requests.Count, "requests");
+        }
+    }
+
+    [Test]
     private static async Task PagesByCursor()
     {
         var fake = new FakeHandler()

@@ -49,27 +49,31 @@ async function multipart(source, fields, { fileName, contentType, onProgress }) 
     `Content-Type: ${contentType ?? 'application/octet-stream'}\r\n\r\n`);
   const tail = Buffer.from(`\r\n--${boundary}--\r\n`);
   const body = { type: `multipart/form-data; boundary=${boundary}`, length: file.length === null ? null : head.length + file.length + tail.length, begun: false, failed: undefined };
+  async function* content() {
+    try {
+      let sent = 0;
+      let opened = await file.open();
+      if (typeof opened.getReader === 'function' && !opened[Symbol.asyncIterator]) opened = Readable.fromWeb(opened);
+      for await (const chunk of opened) {
+        const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
+        yield bytes;
+        sent += bytes.length;
+        onProgress?.({ sent, total: file.length });
+      }
+      if (file.length !== null && sent !== file.length) throw new Error('the file changed while it was sent');
+    } catch (error) {
+      body.failed = error;
+      throw error;
+    }
+  }
+  async function* whole() {
+    yield head;
+    for await (const bytes of content()) yield bytes; // unlike yield* it hands on no error of the connection
+    yield tail;
+  }
   body.open = () => {
     if (file.once) body.begun = true;
-    return Readable.from(async function* () {
-      let sent = 0;
-      yield head;
-      try {
-        let opened = await file.open();
-        if (typeof opened.getReader === 'function' && !opened[Symbol.asyncIterator]) opened = Readable.fromWeb(opened);
-        for await (const chunk of opened) {
-          const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
-          yield bytes;
-          sent += bytes.length;
-          onProgress?.({ sent, total: file.length });
-        }
-        if (file.length !== null && sent !== file.length) throw new Error('the file changed while it was sent');
-      } catch (error) {
-        body.failed = error;
-        throw error;
-      }
-      yield tail;
-    }(), { objectMode: false, highWaterMark: 65536 });
+    return Readable.from(whole(), { objectMode: false, highWaterMark: 65536 });
   };
   return body;
 }

@@ -4,6 +4,7 @@ import { execFile, execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
+import https from 'node:https';
 import net from 'node:net';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -106,6 +107,20 @@ it('a base address may have a path, and an answer has its headers', async () => 
   assert.equal(sdk.responseOf(answer).headers.etag, '"7"');
   assert.equal(sdk.responseOf({}), undefined);
   own.close();
+  server.close();
+});
+
+it('certificates are verified, and a private authority is given by an agent', async () => {
+  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2', '-subj', '/CN=localhost',
+    '-addext', 'subjectAltName=DNS:localhost', '-keyout', join(directory, 'key.pem'), '-out', join(directory, 'cert.pem')], { stdio: 'ignore' });
+  const [key, cert] = ['key.pem', 'cert.pem'].map((name) => readFileSync(join(directory, name)));
+  const server = https.createServer({ key, cert }, (req, res) => res.setHeader('content-type', 'application/json').end('{"status":"ok"}'));
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const baseUrl = `https://localhost:${server.address().port}`;
+  const agent = new https.Agent({ ca: cert });
+  assert.deepEqual(await new DataFlow({ baseUrl, agent }).server.health(), { status: 'ok' });
+  await assert.rejects(new DataFlow({ baseUrl, retries: 0 }).server.health(), (e) => e instanceof NetworkError && /self.signed/.test(e.message));
+  agent.destroy();
   server.close();
 });
 
@@ -285,6 +300,24 @@ it('a file that shrinks while it is sent is no whole upload', async () => {
   await assert.rejects(client.imports.upload(path, {}, { retries: 0 }), /changed|lost|hang up|reset/);
 });
 
+it('a connection that is lost in the middle of the body is tried again', async () => {
+  let cut = 2;
+  fake.server.removeAllListeners('checkContinue');
+  fake.server.on('checkContinue', (req, res) => {
+    if (cut-- <= 0) return fake.serve(req, res, () => res.writeContinue()).catch(() => {});
+    res.writeContinue();
+    return req.once('data', () => setTimeout(() => req.socket.resetAndDestroy(), 20));
+  });
+  await client.imports.upload(Buffer.alloc(8 << 20, 'x'));
+  assert.equal(cut, -1);
+  assert.equal(fake.requests[0].body.file.length, 8 << 20);
+  cut = 1;
+  await assert.rejects(client.imports.upload(Readable.from([Buffer.alloc(8 << 20)])), NetworkError);
+  cut = 0;
+  const careless = { onProgress() { throw new RangeError('of the callback'); } };
+  await assert.rejects(client.imports.upload(Buffer.from('x'), {}, careless), RangeError);
+});
+
 it('a refusal comes before the body, and a stream is then sent to the next try', async () => {
   fake.reply('POST /imports', { status: 503 }, 1);
   let opened = 0;
@@ -296,7 +329,7 @@ it('a refusal comes before the body, and a stream is then sent to the next try',
 
 it('a server that knows nothing of 100-continue gets the body after a second', async () => {
   fake.server.removeAllListeners('checkContinue');
-  fake.server.on('checkContinue', (req, res) => fake.serve(req, res));
+  fake.server.on('checkContinue', (req, res) => fake.serve(req, res).catch(() => {}));
   await client.imports.upload(Buffer.from('phone\n'));
   assert.equal(fake.requests[0].body.file.toString(), 'phone\n');
 });
