@@ -12,7 +12,9 @@ export interface ReadinessCheck {
 export interface Client {
   clientId: string; name: string; status: 'Active' | 'Suspended'; scopes: Scope[]; createdAt: string; lastSeenAt: string | null;
 }
-export interface ClientPage { items: Client[]; page: number; pageSize: number; total: number }
+export interface ClientPage {
+  items: Client[]; page: number; pageSize: number; total: number; totalIsEstimate?: boolean; next?: string;
+}
 export interface ClientCreate { name: string; clientId?: string; scopes?: Scope[] }
 export interface ClientCreated { clientId: string; clientSecret: string }
 export interface ClientSecret { clientId: string; clientSecret: string; previousSecretValidUntil?: string }
@@ -51,13 +53,16 @@ export interface OutboxChannel {
 export interface OutboxRow {
   id: string; reference: string; targetUrl: string | null; status: string; attempts: number; createdAt: string; lastAttemptAt: string | null;
   sentAt: string | null; nextAttemptAt: string | null; lastError: string | null; tries: number; firstFailedAt: string | null; heldFor: string | null;
-  givenUp: boolean; dismissedAt: string | null;
+  givenUp: boolean; dismissedAt: string | null; willRetry?: boolean;
 }
-export interface OutboxPage { items: OutboxRow[]; page: number; pageSize: number; total: number }
+export interface OutboxPage {
+  items: OutboxRow[]; page: number; pageSize: number; total: number; totalIsEstimate?: boolean; next?: string;
+}
 export interface OutboxRowWhole {
   id: string; reference: string; targetUrl: string | null; status: string; attempts: number; createdAt: string; lastAttemptAt: string | null;
   sentAt: string | null; nextAttemptAt: string | null; lastError: string | null; tries: number; firstFailedAt: string | null; heldFor: string | null;
-  givenUp: boolean; correlationId?: string; payload: string; attemptsHistory: OutboxAttempt[]; dismissedAt: string | null;
+  givenUp: boolean; correlationId?: string; payload: string; attemptsHistory: OutboxAttempt[]; dismissedAt: string | null; willRetry?: boolean;
+  payloadMasked?: boolean; waitingFor?: WaitingFor | null;
 }
 export interface OutboxAttempt {
   attempt: number; attemptedAt: string; outcome: 'Sent' | 'Retry' | 'Error'; httpStatus: number | null; durationMs: number; answer: string | null;
@@ -84,10 +89,11 @@ export interface WorkOwner {
 export interface OwnedWork { channel: string; shards: number[] }
 export interface Alert {
   id: string; rule: string; subject: string; severity: 'critical' | 'error' | 'warning' | 'info'; summary: string; details: Record<string, unknown>;
-  status: 'firing' | 'resolved'; firedAt: string; resolvedAt: string | null;
+  status: 'firing' | 'resolved'; firedAt: string; resolvedAt: string | null; acknowledgedBy?: string | null; acknowledgedAt?: string | null;
+  acknowledgedNote?: string | null; silenced?: boolean; link?: string;
 }
 export interface AlertPage {
-  items: Alert[]; page: number; pageSize: number; total: number; sinks: Array<'pagerduty' | 'teams'>;
+  items: Alert[]; page: number; pageSize: number; total: number; totalIsEstimate?: boolean; next?: string; sinks: Array<'pagerduty' | 'teams'>;
 }
 export interface PurgeRequest {
   batchId?: string; clientId?: string; olderThanDays?: number; subject?: string | { phone?: string; document?: string; email?: string };
@@ -144,7 +150,9 @@ export interface Ticket {
   callbackCode: string | null; callbackMessage: string | null; rawPayloadJson?: string | null; callbackPayloadJson?: string | null;
 }
 export interface TicketList { items: Ticket[] }
-export interface TicketPage { items: Ticket[]; page: number; pageSize: number; total: number }
+export interface TicketPage {
+  items: Ticket[]; page: number; pageSize: number; total: number; totalIsEstimate?: boolean; next?: string;
+}
 export interface TicketCallback {
   businessEntity: string; businessDocId: string; phaseCode: number | string; status: 'Success' | 'Error' | 'Warning'; code?: string | null;
   message?: string | null; processedAt?: string | null; details?: unknown;
@@ -180,7 +188,9 @@ export interface Counterparty {
   referenceCode: string | null; isDeleted: boolean; source: string | null; status: string; statusMessage: string | null; createdAt: string;
   updatedAt: string | null; rawPayload: string | null; addresses: CounterpartyAddress[]; fiscalReferences: FiscalReference[];
 }
-export interface CounterpartyPage { items: CounterpartyItem[]; page: number; pageSize: number; total: number }
+export interface CounterpartyPage {
+  items: CounterpartyItem[]; page: number; pageSize: number; total: number; totalIsEstimate?: boolean; next?: string;
+}
 export interface FunctionalAckPost {
   businessEntity: string; businessDocId: string; operation: 'CREATE' | 'UPDATE' | 'PROCESS'; status: '200' | '201' | '400' | '500'; message?: string;
   businessAppId?: string; originalBusinessDocId?: string; userId?: string; originalBusinessObject?: 'AS400_TICKET' | 'AS400_COUNTERPARTY';
@@ -203,8 +213,15 @@ export interface Batch {
   errorSummary: Record<string, unknown> | unknown[] | null; attempt: number; correlationId: string | null; gaveWayAt: string | null;
   metadataCorrelationId: string | null; refusedRule: string | null; refusalCount: number | null;
   waitingFor: 'OmniFlow' | 'Worker' | 'Schedule' | 'Turn' | null; waitingSince: string | null;
+  waiting: {
+    code?: 'InLine' | 'OmniFlowAway' | 'Schedule' | 'Ack' | 'Lock'; detail?: string; since?: string | null; next?: string | null;
+    place?: number | null; behind?: string | null;
+  } | null;
+  rowsPerSecond: number | null; remainingSeconds: number | null; canRetry: boolean; canMend: boolean; canCancel: boolean;
 }
-export interface BatchPage { items: Batch[]; page: number; pageSize: number; total: number; maintenance: Maintenance }
+export interface BatchPage {
+  items: Batch[]; page: number; pageSize: number; total: number; totalIsEstimate?: boolean; next?: string; maintenance: Maintenance;
+}
 export type Maintenance = { from: string; to: string; active: boolean } | null;
 export interface Usage {
   clientId: string; requests: { lastMinute: number; limit: number | null }; uploads: { inProgress: number; limit: number | null };
@@ -212,22 +229,49 @@ export interface Usage {
   maintenance: Maintenance;
 }
 export interface BatchItem {
-  sequence: number; status: 'Imported' | 'Error' | 'Skipped'; errorMessage: string | null; payload: Record<string, unknown> | null;
-  chunkId: number | null; createdAt: string; recordCount: number;
+  sequence: number; row: number | null; status: 'Imported' | 'Error' | 'Skipped'; reason: string | null; errorMessage: string | null;
+  payload: Record<string, unknown> | null; values: Record<string, unknown> | null; chunkId: number | null; createdAt: string; recordCount: number;
 }
-export interface BatchItemPage { items: BatchItem[]; page: number; pageSize: number; total: number }
+export interface BatchItemPage {
+  items: BatchItem[]; page: number; pageSize: number; total: number; totalIsEstimate?: true; next: string | null;
+}
 export interface BatchError { 'DataFlow Sequence': number; 'DataFlow Error': string | null; [name: string]: unknown }
 export interface ImportForm {
-  file: string; originDefault?: string; requestedBy?: string; sheet?: string; fileName?: string; contentType?: string; metadata?: string;
+  file: string; originDefault?: string; requestedBy?: string; sheet?: string; mapping?: string; fileName?: string; contentType?: string;
+  metadata?: string;
 }
 export interface ImportPost {
-  file: string; originDefault?: string; requestedBy?: string; sheet?: string; fileName?: string; contentType?: string;
-  metadata?: Record<string, unknown> | string;
+  file: string; originDefault?: string; requestedBy?: string; sheet?: string; mapping?: Record<string, unknown> | string; fileName?: string;
+  contentType?: string; metadata?: Record<string, unknown> | string;
 }
 export interface ImportAccepted {
   batchId: string; status: 'Pending' | 'Scheduled'; policyDecision: 'Immediate' | 'Scheduled'; scheduledFor?: string; message: string;
 }
-export interface ImportRetry { batchId: string; status: 'Pending'; attempt: number; items: number; message: string }
+export interface ImportRetry {
+  batchId: string; status: 'Pending'; attempt: number; items: number; mended?: number; message: string;
+}
+export interface ImportRetryPost { items?: Array<{ sequence: number; values: Record<string, unknown> }> }
+export interface ImportMapping { [name: string]: string | null }
+export interface KeptMapping { mapping: ImportMapping; updatedAt: string }
+export interface ImportPreviewForm {
+  file: string; originDefault?: string; requestedBy?: string; sheet?: string; mapping?: string; fileName?: string; contentType?: string;
+  metadata?: string; checksum?: string; complete?: 'true' | 'false';
+}
+export interface ImportPreview {
+  format: 'Json' | 'Excel' | 'Csv'; sheets: string[]; sheet: string | null; headerRow: number | null; records: number; complete: boolean;
+  columns: Array<{
+    name: string; canonical: string | null; by: 'name' | 'mapping' | 'client' | null; samples: string[];
+  }>;
+  sample: Array<{ row: number; values: Record<string, unknown> }>;
+  problems: Array<{ reason: string; message: string; status: 'Error' | 'Skipped'; count: number; firstRow: number }>; checksum: string | null;
+  duplicateOf: { batchId?: string; fileName?: string; createdAt?: string; status?: BatchStatus } | null;
+}
+export interface BatchReasons {
+  items: Array<{
+    reason: string | null; message: string | null; count: number; firstRow: number | null; retryable: boolean;
+  }>;
+  total: number;
+}
 export interface ImportAck {
   ackId: string; chunkId: number; status: 'Imported' | 'Error'; message?: string | null;
   items?: Array<{ sequence: number; status: 'Imported' | 'Error' | 'Skipped'; errorMessage?: string | null }> | null;
@@ -240,10 +284,17 @@ export interface OperatorBatch {
   requestedBy: string | null; metadata: Record<string, unknown> | null; errorCount: number; skippedCount: number; importedCount: number;
   errorSummary: Record<string, unknown> | unknown[] | null; attempt: number; correlationId: string | null; gaveWayAt: string | null;
   metadataCorrelationId: string | null; refusedRule: string | null; refusalCount: number | null;
-  waitingFor: 'OmniFlow' | 'Worker' | 'Schedule' | 'Turn' | 'Acks' | null; waitingSince: string | null; lockedBy: string | null;
+  waitingFor: 'OmniFlow' | 'Worker' | 'Schedule' | 'Turn' | 'Acks' | null; waitingSince: string | null;
+  waiting: {
+    code?: 'InLine' | 'OmniFlowAway' | 'Schedule' | 'Ack' | 'Lock'; detail?: string; since?: string | null; next?: string | null;
+    place?: number | null; behind?: string | null;
+  } | null;
+  rowsPerSecond: number | null; remainingSeconds: number | null; canRetry: boolean; canMend: boolean; canCancel: boolean; lockedBy: string | null;
   lockedAt: string | null;
 }
-export interface OperatorBatchPage { items: OperatorBatch[]; page: number; pageSize: number; total: number }
+export interface OperatorBatchPage {
+  items: OperatorBatch[]; page: number; pageSize: number; total: number; totalIsEstimate?: boolean; next?: string;
+}
 export interface ImportReleased { batchId: string; status: string; releasedFrom: string }
 export interface Event {
   eventType: string; payload: unknown; aggregateType?: string | null; aggregateId?: string | null; correlationId?: string | null;
@@ -286,13 +337,17 @@ export interface WebhookDelivery {
   lastError: string | null; createdAt: string; lastAttemptAt: string | null; sentAt: string | null; nextAttemptAt: string | null;
   attemptsHistory: WebhookAttempt[];
 }
-export interface WebhookDeliveryPage { items: WebhookDelivery[]; page: number; pageSize: number; total: number }
+export interface WebhookDeliveryPage {
+  items: WebhookDelivery[]; page: number; pageSize: number; total: number; totalIsEstimate?: boolean; next?: string;
+}
 export interface WebhookFailure {
   id: number; subscriptionId: string; clientId: string; url: string; deliveryId: string | null; eventId: string; event: string; payload: string;
   attempts: number; lastStatus: number | null; lastError: string | null; firstAttemptAt: string | null; lastAttemptAt: string | null;
   createdAt: string; replayedAt: string | null; dismissedAt: string | null;
 }
-export interface WebhookFailurePage { items: WebhookFailure[]; page: number; pageSize: number; total: number }
+export interface WebhookFailurePage {
+  items: WebhookFailure[]; page: number; pageSize: number; total: number; totalIsEstimate?: boolean; next?: string;
+}
 export interface WebhookReplay { id: number; subscriptionId: string; deliveryId: string; status: 'Pending' }
 export interface WebhookReplayAll { replayed: number; remaining: number; skipped: number }
 export interface OutboxGivenUp { target: string | null; count: number; since: string | null; last: string | null }
@@ -315,7 +370,7 @@ export interface AdminTicket {
   gatewaySendNextAttemptAt: string | null; callbackStatus: 'Pending' | 'Received' | 'Success' | 'Error'; callbackReceivedAt: string | null;
   callbackCode: string | null; callbackMessage: string | null; rawPayloadJson?: string | null; callbackPayloadJson?: string | null;
   clientId?: string | null; tryCount?: number; firstFailedAt?: string | null; gatewaySendTryCount?: number; gatewaySendFirstFailedAt?: string | null;
-  givenUp?: boolean;
+  givenUp?: boolean; willRetry?: boolean;
 }
 export interface AdminTicketPage {
   items: AdminTicket[]; page: number; pageSize: number; total: number; totalIsEstimate?: boolean; next?: string;
@@ -338,7 +393,8 @@ export interface AdminTicketWhole {
   gatewaySendNextAttemptAt: string | null; callbackStatus: 'Pending' | 'Received' | 'Success' | 'Error'; callbackReceivedAt: string | null;
   callbackCode: string | null; callbackMessage: string | null; rawPayloadJson?: string | null; callbackPayloadJson?: string | null;
   clientId?: string | null; tryCount?: number; firstFailedAt?: string | null; gatewaySendTryCount?: number; gatewaySendFirstFailedAt?: string | null;
-  givenUp?: boolean; acks?: TicketSending[]; returns?: TicketSending[]; attempts?: TicketAttempt[];
+  givenUp?: boolean; acks?: TicketSending[]; returns?: TicketSending[]; attempts?: TicketAttempt[]; willRetry?: boolean; payload?: string | null;
+  payloadMasked?: boolean; waitingFor?: WaitingFor | null;
 }
 export interface SearchResult { items: SearchItem[]; complete: boolean }
 export interface SearchItem {
@@ -402,6 +458,42 @@ export interface Timeline {
   status: string | null; clientId: string | null; correlationId: string | null; traceId: string | null; waits: TimelineWait[];
   entries: TimelineEntry[]; truncated: boolean;
 }
+export interface WaitingFor {
+  code: 'TargetAway' | 'Paused' | 'Backoff' | 'NotConfigured' | 'Behind'; detail: string; since: string | null; next: string | null;
+}
+export interface AlertAcknowledgement { note?: string | null }
+export interface AlertSilence {
+  id: string; rule: string | null; clientId: string | null; target: string | null; reason: string; until: string; createdBy: string;
+  createdAt: string;
+}
+export interface AlertSilenceNew {
+  rule?: string | null; clientId?: string | null; target?: string | null; until: string; reason: string;
+}
+export interface AlertSilenceList { items: AlertSilence[]; total: number }
+export interface AttentionItem {
+  kind: 'Alert' | 'Breaker' | 'GivenUp' | 'Oldest' | 'StuckBatch' | 'Webhook' | 'Disk' | 'Tickets'; severity: 'critical' | 'warning'; title: string;
+  cause: string | null; clientId?: string; channel?: string; target?: string; id?: string; count?: number; since: string | null; next?: string;
+  actions: Array<'retry' | 'dismiss' | 'reset' | 'resume' | 'release' | 'acknowledge'>; link: string;
+}
+export interface Attention { items: AttentionItem[]; status: 'ok' | 'degraded' | 'critical'; checkedAt: string }
+export interface Cause { cause: string; count: number; first: string; last: string; retried: boolean; exampleId: string }
+export interface CauseList { items: Cause[]; total: number; causes: number }
+export interface FlowStep {
+  name: 'accepted' | 'processed' | 'delivered'; perMinute: number; waiting: number; failed: number; points: Array<{ at: string; count: number }>;
+}
+export interface Flow { window: 'hour' | 'day' | 'week'; step: number; steps: FlowStep[] }
+export interface MaintenanceWindows {
+  items: Array<{
+    clientId: string | null; windows: string; active: boolean; since: string | null; until: string | null; next: string | null;
+  }>;
+  total: number;
+}
+export interface WebhookDeliveryWhole {
+  id: string; eventId: string; event: string; reference: string | null; status: WebhookDeliveryStatus; attempts: number; lastStatus: number | null;
+  lastError: string | null; createdAt: string; lastAttemptAt: string | null; sentAt: string | null; nextAttemptAt: string | null;
+  attemptsHistory: WebhookAttempt[]; payload?: string | null;
+}
+export interface WebhookResent { deliveryId: string; resentFrom: string; status: 'Pending' }
 
 /** Every call of the server, by groups. */
 export interface Calls {
@@ -425,23 +517,23 @@ export interface Calls {
     /** `POST /imports`: upload a file, streamed. */
     upload: Upload<ImportAccepted>;
     /** `POST /imports/preview`: what an upload would come to; nothing is stored. */
-    preview: Upload<Answer>;
+    preview: Upload<ImportPreview>;
     /** The batch when it is over: by events, else by asking. */
     wait: Wait<Batch>;
     /** `GET /imports`: Own batches, newest first. */
-    list(query?: { status?: BatchStatus; page?: number; pageSize?: number; after?: string }, options?: CallOptions): Pages<Batch>;
+    list(query?: { status?: BatchStatus; after?: string; order?: 'newest' | 'oldest'; page?: number; pageSize?: number }, options?: CallOptions): Pages<Batch>;
     /** `GET /imports/{batchId}`: A batch and its progress. */
     get(batchId: string | number, options?: CallOptions): Promise<Batch>;
     /** `DELETE /imports/{batchId}`: Cancel a batch that has not been started. */
     cancel(batchId: string | number, options?: CallOptions): Promise<void>;
     /** `POST /imports/{batchId}/retry`: Try the failed items of a batch again. */
-    retry(batchId: string | number, body?: Answer, options?: CallOptions): Promise<ImportRetry>;
+    retry(batchId: string | number, body?: ImportRetryPost, options?: CallOptions): Promise<ImportRetry>;
     /** `POST /imports/{batchId}/acks`: Acknowledge a chunk. */
     ack(batchId: string | number, body: ImportAck, options?: CallOptions): Promise<ImportAckStored>;
     /** `GET /imports/{batchId}/items`: The records of a batch and their outcome. */
-    items(batchId: string | number, query?: { status?: 'Imported' | 'Error' | 'Skipped'; page?: number; pageSize?: number; after?: string }, options?: CallOptions): Pages<BatchItem>;
-    /** `GET /imports/{batchId}/reasons`. */
-    reasons(batchId: string | number, options?: CallOptions): Promise<Answer>;
+    items(batchId: string | number, query?: { status?: 'Imported' | 'Error' | 'Skipped'; reason?: string; after?: string; page?: number; pageSize?: number }, options?: CallOptions): Pages<BatchItem>;
+    /** `GET /imports/{batchId}/reasons`: Why records of a batch failed, and how many. */
+    reasons(batchId: string | number, options?: CallOptions): Promise<BatchReasons>;
     /** `GET /imports/{batchId}/errors.xlsx`: The failed rows as a workbook. */
     errorsXlsx(batchId: string | number, options?: CallOptions): Promise<Download>;
     /** `GET /imports/{batchId}/errors.csv`: The failed rows as CSV. */
@@ -452,12 +544,12 @@ export interface Calls {
     watch(batchId: string | number, options?: CallOptions): AsyncGenerator<BatchEvent, void, undefined>;
   };
   readonly mapping: {
-    /** `GET /clients/{clientId}/mapping`. */
-    get(options?: OwnCallOptions): Promise<Answer>;
-    /** `PUT /clients/{clientId}/mapping`. */
-    put(body?: Answer, options?: OwnCallOptions): Promise<Answer>;
-    /** `DELETE /clients/{clientId}/mapping`. */
-    delete(options?: OwnCallOptions): Promise<Answer>;
+    /** `GET /clients/{clientId}/mapping`: The mapping of columns that a client keeps. */
+    get(options?: OwnCallOptions): Promise<KeptMapping>;
+    /** `PUT /clients/{clientId}/mapping`: Keep a mapping of columns. */
+    put(body: { mapping: ImportMapping }, options?: OwnCallOptions): Promise<KeptMapping>;
+    /** `DELETE /clients/{clientId}/mapping`: Keep no mapping any more. */
+    delete(options?: OwnCallOptions): Promise<void>;
   };
   readonly webhooks: {
     /** `GET /clients/{clientId}/webhooks`: A client's webhooks, newest first. */
@@ -477,21 +569,21 @@ export interface Calls {
     /** `POST /clients/{clientId}/webhooks/{id}/test`: Send a Test event. */
     test(id: string | number, options?: OwnCallOptions): Promise<WebhookTest>;
     /** `GET /clients/{clientId}/webhooks/{id}/deliveries`: What was sent to a webhook, with every attempt, newest first. */
-    deliveries(id: string | number, query?: { status?: WebhookDeliveryStatus; page?: number; pageSize?: number; after?: string }, options?: OwnCallOptions): Pages<WebhookDelivery>;
-    /** `GET /clients/{clientId}/webhooks/{id}/deliveries/{deliveryId}`. */
-    delivery(id: string | number, deliveryId: string | number, options?: OwnCallOptions): Promise<Answer>;
-    /** `POST /clients/{clientId}/webhooks/{id}/deliveries/{deliveryId}/resend`. */
-    resend(id: string | number, deliveryId: string | number, options?: OwnCallOptions): Promise<Answer>;
-    /** `POST /clients/{clientId}/webhooks/{id}/replay`. */
-    replay(id: string | number, query?: Query, options?: OwnCallOptions): Promise<Answer>;
+    deliveries(id: string | number, query?: { status?: WebhookDeliveryStatus; after?: string; order?: 'newest' | 'oldest'; page?: number; pageSize?: number }, options?: OwnCallOptions): Pages<WebhookDelivery>;
+    /** `GET /clients/{clientId}/webhooks/{id}/deliveries/{deliveryId}`: One delivery, with its payload and every attempt. */
+    delivery(id: string | number, deliveryId: string | number, options?: OwnCallOptions): Promise<WebhookDeliveryWhole>;
+    /** `POST /clients/{clientId}/webhooks/{id}/deliveries/{deliveryId}/resend`: Send a delivery again. */
+    resend(id: string | number, deliveryId: string | number, options?: OwnCallOptions): Promise<WebhookResent>;
+    /** `POST /clients/{clientId}/webhooks/{id}/replay`: Send all deliveries of a webhook again that were given up since a time. */
+    replay(id: string | number, query: { since: string | Date }, options?: OwnCallOptions): Promise<WebhookReplayAll>;
   };
   readonly tickets: {
     /** `POST /api/tickets`: Receive a ticket. */
     submit(body: TicketFlat | TicketEnvelope, options?: CallOptions): Promise<TicketReceived>;
     /** `GET /api/tickets`: The phases of a ticket, or tickets by status. */
-    find(query?: { businessEntity?: string; businessDocId?: string; phaseCode?: number; status?: 'Awaiting' | 'Processing' | 'Processed' | 'Error'; page?: number; pageSize?: number }, options?: CallOptions): Promise<TicketList>;
+    find(query?: { businessEntity?: string; businessDocId?: string; phaseCode?: number; status?: 'Awaiting' | 'Processing' | 'Processed' | 'Error'; after?: string; order?: 'newest' | 'oldest'; page?: number; pageSize?: number }, options?: CallOptions): Promise<TicketList>;
     /** `GET /api/tickets`: The phases of a ticket, or tickets by status. */
-    list(query?: { businessEntity?: string; businessDocId?: string; phaseCode?: number; status?: 'Awaiting' | 'Processing' | 'Processed' | 'Error'; page?: number; pageSize?: number; after?: string }, options?: CallOptions): Pages<Ticket>;
+    list(query?: { businessEntity?: string; businessDocId?: string; phaseCode?: number; status?: 'Awaiting' | 'Processing' | 'Processed' | 'Error'; after?: string; order?: 'newest' | 'oldest'; page?: number; pageSize?: number }, options?: CallOptions): Pages<Ticket>;
     /** `POST /api/tickets/{id}/reprocess`: Process a ticket again. */
     reprocess(id: string | number, options?: CallOptions): Promise<TicketReprocessed>;
     /** `POST /api/tickets/callback`: Report the gateway's verdict on a ticket. */
@@ -501,9 +593,9 @@ export interface Calls {
     /** `POST /api/counterparties`: Store a counterparty. */
     submit(body: CounterpartyPost, options?: CallOptions): Promise<CounterpartyStored>;
     /** `GET /api/counterparties`: One counterparty, or a page of them. */
-    get(query?: { businessEntity?: string; businessDocId?: string; entityType?: string; counterpartyId?: string; fiscalNumber?: string; status?: 'Received' | 'Processed' | 'Error'; page?: number; pageSize?: number }, options?: CallOptions): Promise<Counterparty>;
+    get(query?: { businessEntity?: string; businessDocId?: string; entityType?: string; counterpartyId?: string; fiscalNumber?: string; status?: 'Received' | 'Processed' | 'Error'; after?: string; order?: 'newest' | 'oldest'; page?: number; pageSize?: number }, options?: CallOptions): Promise<Counterparty>;
     /** `GET /api/counterparties`: One counterparty, or a page of them. */
-    list(query?: { businessEntity?: string; businessDocId?: string; entityType?: string; counterpartyId?: string; fiscalNumber?: string; status?: 'Received' | 'Processed' | 'Error'; page?: number; pageSize?: number; after?: string }, options?: CallOptions): Pages<CounterpartyItem>;
+    list(query?: { businessEntity?: string; businessDocId?: string; entityType?: string; counterpartyId?: string; fiscalNumber?: string; status?: 'Received' | 'Processed' | 'Error'; after?: string; order?: 'newest' | 'oldest'; page?: number; pageSize?: number }, options?: CallOptions): Pages<CounterpartyItem>;
     /** `PATCH /api/counterparties`: Say that a counterparty was taken. */
     settle(query: { businessDocId: string; businessEntity?: string }, body: CounterpartySettlement, options?: CallOptions): Promise<CounterpartyItem>;
   };
@@ -526,14 +618,14 @@ export interface Calls {
     get(query?: { metric?: string; channel?: string; from?: string; to?: string; step?: string }, options?: OwnCallOptions): Promise<OwnSeries>;
   };
   readonly search: {
-    /** `GET /search`. */
-    find(query?: Query, options?: CallOptions): Promise<Answer>;
+    /** `GET /search`: Find an own document of any kind by any of its ids. */
+    find(query: { q: string }, options?: CallOptions): Promise<SearchResult>;
   };
   /** With an admin key. */
   readonly admin: {
     readonly clients: {
       /** `GET /admin/clients`: List the clients. */
-      list(query?: { page?: number; pageSize?: number; after?: string }, options?: CallOptions): Pages<Client>;
+      list(query?: { after?: string; order?: 'newest' | 'oldest'; page?: number; pageSize?: number }, options?: CallOptions): Pages<Client>;
       /** `POST /admin/clients`: Create a client. */
       create(body: ClientCreate, options?: CallOptions): Promise<ClientCreated>;
       /** `GET /admin/clients/{clientId}`: One client. */
@@ -557,21 +649,21 @@ export interface Calls {
       /** The batch when it is over: by events, else by asking. */
       wait: Wait<OperatorBatch>;
       /** `GET /admin/imports`: Batches of all clients, newest first. */
-      list(query?: { clientId?: string; status?: BatchStatus; from?: string | Date; to?: string | Date; fileName?: string; page?: number; pageSize?: number; after?: string }, options?: CallOptions): Pages<OperatorBatch>;
-      /** `GET /admin/imports.csv`. */
-      export(query?: Query, options?: CallOptions): Promise<Download>;
+      list(query?: { clientId?: string; status?: BatchStatus; from?: string | Date; to?: string | Date; fileName?: string; after?: string; order?: 'newest' | 'oldest'; page?: number; pageSize?: number }, options?: CallOptions): Pages<OperatorBatch>;
+      /** `GET /admin/imports.csv`: Batches of all clients as CSV. */
+      export(query?: { clientId?: string; status?: BatchStatus; from?: string | Date; to?: string | Date; fileName?: string; after?: string; order?: 'newest' | 'oldest'; limit?: number }, options?: CallOptions): Promise<Download>;
       /** `GET /admin/imports/{batchId}`: One batch of any client. */
       get(batchId: string | number, options?: CallOptions): Promise<OperatorBatch>;
       /** `DELETE /admin/imports/{batchId}`: Cancel a batch that has not been started. */
       cancel(batchId: string | number, options?: CallOptions): Promise<void>;
       /** `POST /admin/imports/{batchId}/retry`: Try the failed items of a batch again. */
-      retry(batchId: string | number, body?: Answer, options?: CallOptions): Promise<ImportRetry>;
+      retry(batchId: string | number, body?: ImportRetryPost, options?: CallOptions): Promise<ImportRetry>;
       /** `POST /admin/imports/{batchId}/release`: Release the lock of a batch. */
       release(batchId: string | number, options?: CallOptions): Promise<ImportReleased>;
       /** `GET /admin/imports/{batchId}/items`: The records of a batch and their outcome. */
-      items(batchId: string | number, query?: { status?: 'Imported' | 'Error' | 'Skipped'; page?: number; pageSize?: number; after?: string }, options?: CallOptions): Pages<BatchItem>;
-      /** `GET /admin/imports/{batchId}/reasons`. */
-      reasons(batchId: string | number, options?: CallOptions): Promise<Answer>;
+      items(batchId: string | number, query?: { status?: 'Imported' | 'Error' | 'Skipped'; reason?: string; after?: string; page?: number; pageSize?: number }, options?: CallOptions): Pages<BatchItem>;
+      /** `GET /admin/imports/{batchId}/reasons`: Why records of a batch failed, and how many. */
+      reasons(batchId: string | number, options?: CallOptions): Promise<BatchReasons>;
       /** `GET /admin/imports/{batchId}/errors.xlsx`: The failed rows as a workbook. */
       errorsXlsx(batchId: string | number, options?: CallOptions): Promise<Download>;
       /** `GET /admin/imports/{batchId}/errors.csv`: The failed rows as CSV. */
@@ -583,13 +675,13 @@ export interface Calls {
     };
     readonly tickets: {
       /** `GET /admin/tickets`: Tickets of all clients, newest first. */
-      list(query?: { clientId?: string; businessEntity?: string; businessDocId?: string; phaseCode?: number; status?: 'Awaiting' | 'Processing' | 'Processed' | 'Error'; returnStatus?: 'Pending' | 'Sending' | 'Sent' | 'Error'; gatewayStatus?: 'Pending' | 'Sending' | 'Sent' | 'Error'; from?: string | Date; to?: string | Date; after?: string; page?: number; pageSize?: number }, options?: CallOptions): Pages<AdminTicket>;
-      /** `GET /admin/tickets.csv`. */
-      export(query?: Query, options?: CallOptions): Promise<Download>;
-      /** `GET /admin/tickets/causes`. */
-      causes(query?: Query, options?: CallOptions): Promise<Answer>;
+      list(query?: { clientId?: string; businessEntity?: string; businessDocId?: string; phaseCode?: number; status?: 'Awaiting' | 'Processing' | 'Processed' | 'Error'; returnStatus?: 'Pending' | 'Sending' | 'Sent' | 'Error'; gatewayStatus?: 'Pending' | 'Sending' | 'Sent' | 'Error'; error?: string; from?: string | Date; to?: string | Date; after?: string; order?: 'newest' | 'oldest'; page?: number; pageSize?: number }, options?: CallOptions): Pages<AdminTicket>;
+      /** `GET /admin/tickets.csv`: Tickets of all clients as CSV. */
+      export(query?: { clientId?: string; businessEntity?: string; businessDocId?: string; phaseCode?: number; status?: 'Awaiting' | 'Processing' | 'Processed' | 'Error'; returnStatus?: 'Pending' | 'Sending' | 'Sent' | 'Error'; gatewayStatus?: 'Pending' | 'Sending' | 'Sent' | 'Error'; error?: string; from?: string | Date; to?: string | Date; after?: string; order?: 'newest' | 'oldest'; limit?: number }, options?: CallOptions): Promise<Download>;
+      /** `GET /admin/tickets/causes`: Tickets that failed, by cause. */
+      causes(query?: { clientId?: string; businessEntity?: string; businessDocId?: string; phaseCode?: number; status?: 'Awaiting' | 'Processing' | 'Processed' | 'Error'; returnStatus?: 'Pending' | 'Sending' | 'Sent' | 'Error'; gatewayStatus?: 'Pending' | 'Sending' | 'Sent' | 'Error'; error?: string; from?: string | Date; to?: string | Date }, options?: CallOptions): Promise<CauseList>;
       /** `GET /admin/tickets/{id}`: A ticket of any client, with all that was sent for it. */
-      get(id: string | number, query?: Query, options?: CallOptions): Promise<AdminTicketWhole>;
+      get(id: string | number, query?: { reveal?: boolean }, options?: CallOptions): Promise<AdminTicketWhole>;
       /** `PATCH /admin/tickets/{id}`: Give a ticket to another client. */
       reassign(id: string | number, body: OwnerChange, options?: CallOptions): Promise<Owner>;
       /** `POST /admin/tickets/{id}/reprocess`: Process a ticket again. */
@@ -611,13 +703,13 @@ export interface Calls {
       /** `POST /admin/outbox/dismiss`: Dismiss rows of any channel that were given up, by a filter. */
       dismissAll(body: OutboxRetryAny, options?: CallOptions): Promise<OutboxDismissedAll>;
       /** `GET /admin/outbox/{channel}`: Rows of a channel, newest first. */
-      list(channel: string | number, query?: { status?: OutboxStatus | 'GivenUp'; target?: string; error?: string; since?: string | Date; until?: string | Date; page?: number; pageSize?: number; after?: string }, options?: CallOptions): Pages<OutboxRow>;
-      /** `GET /admin/outbox/{channel}.csv`. */
-      export(channel: string | number, query?: Query, options?: CallOptions): Promise<Download>;
-      /** `GET /admin/outbox/{channel}/causes`. */
-      causes(channel: string | number, query?: Query, options?: CallOptions): Promise<Answer>;
+      list(channel: string | number, query?: { status?: OutboxStatus | 'GivenUp'; target?: string; error?: string; since?: string | Date; until?: string | Date; after?: string; order?: 'newest' | 'oldest'; page?: number; pageSize?: number }, options?: CallOptions): Pages<OutboxRow>;
+      /** `GET /admin/outbox/{channel}.csv`: Rows of a channel as CSV. */
+      export(channel: string | number, query?: { status?: OutboxStatus | 'GivenUp'; target?: string; error?: string; since?: string | Date; until?: string | Date; after?: string; order?: 'newest' | 'oldest'; limit?: number }, options?: CallOptions): Promise<Download>;
+      /** `GET /admin/outbox/{channel}/causes`: Failures of a channel by cause. */
+      causes(channel: string | number, query?: { status?: OutboxStatus | 'GivenUp'; target?: string; error?: string; since?: string | Date; until?: string | Date }, options?: CallOptions): Promise<CauseList>;
       /** `GET /admin/outbox/{channel}/{id}`: One complete row, with its last 50 attempts, newest first. */
-      get(channel: string | number, id: string | number, query?: Query, options?: CallOptions): Promise<OutboxRowWhole>;
+      get(channel: string | number, id: string | number, query?: { reveal?: boolean }, options?: CallOptions): Promise<OutboxRowWhole>;
       /** `POST /admin/outbox/{channel}/{id}/retry`: Try a failed row again. */
       retry(channel: string | number, id: string | number, options?: CallOptions): Promise<OutboxRetried>;
       /** `POST /admin/outbox/{channel}/{id}/dismiss`: Dismiss a row that was given up. */
@@ -633,7 +725,7 @@ export interface Calls {
     };
     readonly webhookFailures: {
       /** `GET /admin/webhook-failures`: Deliveries that were given up, newest first. */
-      list(query?: { clientId?: string; subscriptionId?: string; replayed?: boolean; page?: number; pageSize?: number; after?: string }, options?: CallOptions): Pages<WebhookFailure>;
+      list(query?: { clientId?: string; subscriptionId?: string; replayed?: boolean; after?: string; order?: 'newest' | 'oldest'; page?: number; pageSize?: number }, options?: CallOptions): Pages<WebhookFailure>;
       /** `POST /admin/webhook-failures/{id}/replay`: Send a delivery again that was given up. */
       replay(id: string | number, options?: CallOptions): Promise<WebhookReplay>;
       /** `POST /admin/webhook-failures/replay`: Send all deliveries again that were given up since a time. */
@@ -643,27 +735,27 @@ export interface Calls {
     };
     readonly alerts: {
       /** `GET /admin/alerts`: Alerts, newest first. */
-      list(query?: { status?: 'firing' | 'resolved'; page?: number; pageSize?: number; after?: string }, options?: CallOptions): Pages<Alert>;
+      list(query?: { status?: 'firing' | 'resolved'; rule?: string; after?: string; order?: 'newest' | 'oldest'; page?: number; pageSize?: number }, options?: CallOptions): Pages<Alert>;
       /** `POST /admin/alerts/test`: Send a test alert to PagerDuty and Teams. */
       test(options?: CallOptions): Promise<AlertTest>;
-      /** `POST /admin/alerts/{id}/acknowledge`. */
-      acknowledge(id: string | number, body?: Answer, options?: CallOptions): Promise<Answer>;
-      /** `DELETE /admin/alerts/{id}/acknowledge`. */
-      unacknowledge(id: string | number, options?: CallOptions): Promise<Answer>;
+      /** `POST /admin/alerts/{id}/acknowledge`: Say that somebody looks after an alert. */
+      acknowledge(id: string | number, body?: AlertAcknowledgement, options?: CallOptions): Promise<Alert>;
+      /** `DELETE /admin/alerts/{id}/acknowledge`: Take that back. */
+      unacknowledge(id: string | number, options?: CallOptions): Promise<Alert>;
     };
     readonly silences: {
-      /** `GET /admin/alert-silences`. */
-      list(query?: Query, options?: CallOptions): Pages<Answer>;
-      /** `POST /admin/alert-silences`. */
-      create(body?: Answer, options?: CallOptions): Promise<Answer>;
-      /** `DELETE /admin/alert-silences/{id}`. */
-      delete(id: string | number, options?: CallOptions): Promise<Answer>;
+      /** `GET /admin/alert-silences`: Silences in force. */
+      list(query?: Query, options?: CallOptions): Pages<AlertSilence>;
+      /** `POST /admin/alert-silences`: Keep messages of alerts back for a while. */
+      create(body: AlertSilenceNew, options?: CallOptions): Promise<AlertSilence>;
+      /** `DELETE /admin/alert-silences/{id}`: End a silence. */
+      delete(id: string | number, options?: CallOptions): Promise<void>;
     };
     readonly audit: {
       /** `GET /admin/audit`: Sensitive operations, newest first. */
-      list(query?: { actor?: string; action?: string; target?: string; clientId?: string; outcome?: 'ok' | 'failed' | 'denied'; from?: string | Date; to?: string | Date; after?: string; page?: number; pageSize?: number }, options?: CallOptions): Pages<AuditEntry>;
+      list(query?: { actor?: string; action?: string; target?: string; clientId?: string; outcome?: 'ok' | 'failed' | 'denied'; from?: string | Date; to?: string | Date; after?: string; order?: 'newest' | 'oldest'; page?: number; pageSize?: number }, options?: CallOptions): Pages<AuditEntry>;
       /** `GET /admin/audit.csv`: The same as CSV. */
-      export(query?: { actor?: string; action?: string; target?: string; clientId?: string; outcome?: 'ok' | 'failed' | 'denied'; from?: string | Date; to?: string | Date; after?: string; limit?: number }, options?: CallOptions): Promise<Download>;
+      export(query?: { actor?: string; action?: string; target?: string; clientId?: string; outcome?: 'ok' | 'failed' | 'denied'; from?: string | Date; to?: string | Date; after?: string; order?: 'newest' | 'oldest'; limit?: number }, options?: CallOptions): Promise<Download>;
     };
     readonly keys: {
       /** `GET /admin/keys`: The keys of what is stored, and how much is under each. */
@@ -702,16 +794,16 @@ export interface Calls {
       get(options?: CallOptions): Promise<WorkOwnerList>;
     };
     readonly attention: {
-      /** `GET /admin/attention`. */
-      get(options?: CallOptions): Promise<Answer>;
+      /** `GET /admin/attention`: What needs a person, the worst first. */
+      get(options?: CallOptions): Promise<Attention>;
     };
     readonly flow: {
-      /** `GET /admin/flow`. */
-      get(query?: Query, options?: CallOptions): Promise<Answer>;
+      /** `GET /admin/flow`: Accepted, processed, delivered: what passes, waits and fails. */
+      get(query?: { window?: 'hour' | 'day' | 'week' }, options?: CallOptions): Promise<Flow>;
     };
     readonly maintenanceWindows: {
-      /** `GET /admin/maintenance-windows`. */
-      list(options?: CallOptions): Promise<Answer>;
+      /** `GET /admin/maintenance-windows`: When no uploads are taken. */
+      list(options?: CallOptions): Promise<MaintenanceWindows>;
     };
     readonly search: {
       /** `GET /admin/search`: Find a document of any kind by any of its ids. */

@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 import uuid
+from datetime import datetime, timedelta, timezone
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -125,6 +126,8 @@ class Call:
         headers = {"Content-Type": content_type} if body is not None else {}
         if body:
             body = body.replace(b"https://store.example", world.sandbox.encode())  # a host that can be found
+            soon = datetime.now(timezone.utc) + timedelta(hours=1)
+            body = body.replace(b"2026-12-01T18:00:00Z", soon.strftime("%Y-%m-%dT%H:%M:%SZ").encode())  # a time to come
         if operation["operationId"] == "settleCounterparty":
             headers["If-Match"] = world.client.get(target).headers["ETag"]
         caller = world.client if {"ClientId"} & {name for one in operation["security"] for name in one} else world.admin
