@@ -36,11 +36,11 @@ struct df_list_query {
 };
 
 #define DF_LIST_KEYS(name) .newest = &df_q_##name, .oldest = &df_q_##name##_oldest
-/* The filter of a struct df_list_query, as in DF_ANY. It lives as long as the block it stands in. */
+/* The filter of a struct df_list_query, as in DF_ANY. It lives as long as the block it stands in.
+ */
 #define DF_LIST_FILTER(...)                                                                        \
     .filter = (const struct df_binding[]){__VA_ARGS__},                                            \
-    .filter_count =                                                                                \
-        sizeof((const struct df_binding[]){__VA_ARGS__}) / sizeof(struct df_binding)
+    .filter_count = sizeof((const struct df_binding[]){__VA_ARGS__}) / sizeof(struct df_binding)
 
 /* Reads the page p, whose `list` is set, and sets p->next. *ret_shown, which may be NULL: how many
  * rows it has. */

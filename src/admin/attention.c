@@ -72,7 +72,7 @@ struct finding {
     int64_t now_ms;
     struct item items[ITEMS_MAX];
     size_t count;
-    struct item spare; /* written to when there are too many, and never read */
+    struct item spare;                /* written to when there are too many, and never read */
     const struct df_channel *channel; /* whose query runs */
 };
 
@@ -121,9 +121,12 @@ static void read_alert(void *arg, struct df_result *r)
     if (df_json_parse(f->arena, kept(f, df_col_text(r, attention_alerts_DetailsJson)), &details,
                       &ignored) != DF_OK)
         details = NULL;
-    struct item *i = add_item(f, stuck ? "StuckBatch" : webhook ? "Webhook" : "Alert",
-                              df_str_eq(severity, DF_STR("critical")) ||
-                                  df_str_eq(severity, DF_STR("error")));
+    struct item *i =
+        add_item(f,
+                 stuck     ? "StuckBatch"
+                 : webhook ? "Webhook"
+                           : "Alert",
+                 df_str_eq(severity, DF_STR("critical")) || df_str_eq(severity, DF_STR("error")));
     struct df_str subject = kept(f, df_col_text(r, attention_alerts_Subject));
     i->title = kept(f, df_col_text(r, attention_alerts_Summary));
     i->cause = kept(f, rule);
@@ -161,8 +164,8 @@ static void add_down(struct finding *f, const struct df_result *r, struct df_str
     i->channel = channel;
     i->target = target;
     i->since_ms = since_ms;
-    i->id =
-        df_arena_printf(f->arena, DF_STR_FMT " " DF_STR_FMT, DF_STR_ARG(channel), DF_STR_ARG(target));
+    i->id = df_arena_printf(f->arena, DF_STR_FMT " " DF_STR_FMT, DF_STR_ARG(channel),
+                            DF_STR_ARG(target));
     if (df_breakers_look(f->a->opt.breakers, i->id, &breaker) && breaker.state != DF_BREAKER_CLOSED)
         i->next_ms = f->now_ms + breaker.retry_ms;
     i->actions[0] = "reset";
@@ -175,9 +178,8 @@ static void add_paused(struct finding *f, const struct df_result *r, struct df_s
     struct item *i = add_item(f, "Breaker", false);
     struct df_str by = df_col_text(r, attention_targets_PausedBy);
 
-    i->title =
-        df_arena_printf(f->arena, DF_STR_FMT "%s" DF_STR_FMT " is paused", DF_STR_ARG(channel),
-                        target.len > 0 ? " " : "", DF_STR_ARG(target));
+    i->title = df_arena_printf(f->arena, DF_STR_FMT "%s" DF_STR_FMT " is paused",
+                               DF_STR_ARG(channel), target.len > 0 ? " " : "", DF_STR_ARG(target));
     i->cause = df_arena_printf(f->arena, "paused by " DF_STR_FMT, DF_STR_ARG(by));
     i->channel = channel;
     i->target = target;
@@ -269,12 +271,11 @@ static enum df_code find_given_up(struct finding *f, struct df_db *db, struct df
     for (size_t n = 0; d && code == DF_OK && n < df_delivery_channels(d); n++) {
         f->channel = df_delivery_channel(d, n);
         if (f->channel->given_up)
-            code = df_db_each(
-                db,
-                DF_ANY(f->channel->given_up, {"rows", df_int(GIVEN_UP_ROWS)},
-                       {"limit", df_int(TARGETS_MAX)},
-                       {"since", df_time(f->now_ms - DF_CHANNEL_GIVEN_UP_MS)}),
-                read_given_up, f, err);
+            code = df_db_each(db,
+                              DF_ANY(f->channel->given_up, {"rows", df_int(GIVEN_UP_ROWS)},
+                                     {"limit", df_int(TARGETS_MAX)},
+                                     {"since", df_time(f->now_ms - DF_CHANNEL_GIVEN_UP_MS)}),
+                              read_given_up, f, err);
     }
     return code;
 }
@@ -304,9 +305,9 @@ static void read_waiting(void *arg, struct df_result *r)
     i->count = df_col_int(r, attention_waiting_Waiting);
     i->critical = oldest_s >= VERY_OLD_S;
     i->since_ms = at_ms - oldest_s * 1000;
-    i->title = df_arena_printf(f->arena,
-                               "%lld documents of " DF_STR_FMT " wait, the oldest for %lld minutes",
-                               (long long)i->count, DF_STR_ARG(channel), (long long)(oldest_s / 60));
+    i->title = df_arena_printf(
+        f->arena, "%lld documents of " DF_STR_FMT " wait, the oldest for %lld minutes",
+        (long long)i->count, DF_STR_ARG(channel), (long long)(oldest_s / 60));
     if (oldest_s < OLD_S)
         i->count = 0; /* it waits no longer */
 }
@@ -320,8 +321,8 @@ static void read_tickets(void *arg, struct df_result *r)
         return;
     struct item *i = add_item(f, "Tickets", true);
     i->count = documents;
-    i->title = df_arena_printf(f->arena, "%lld tickets could not be processed",
-                               (long long)documents);
+    i->title =
+        df_arena_printf(f->arena, "%lld tickets could not be processed", (long long)documents);
     i->since_ms = df_col_time(r, attention_tickets_Since);
     i->actions[0] = "retry";
     i->actions[1] = "dismiss";
@@ -338,8 +339,8 @@ static void look_at_disk(struct finding *f)
     if (free_percent >= DISK_LOW)
         return;
     struct item *i = add_item(f, "Disk", free_percent < DISK_CRITICAL);
-    i->title = df_arena_printf(f->arena, "%lld per cent of the disk is free",
-                               (long long)free_percent);
+    i->title =
+        df_arena_printf(f->arena, "%lld per cent of the disk is free", (long long)free_percent);
     i->cause = DF_STR("the disk of server.data_dir is nearly full");
     i->link = DF_STR("#system");
 }
@@ -347,8 +348,7 @@ static void look_at_disk(struct finding *f)
 static enum df_code find_items(struct finding *f, struct df_db *db, struct df_err *err)
 {
     struct df_value each = df_int(EACH_MAX);
-    enum df_code code =
-        df_db_each(db, DF_Q(attention_alerts, .limit = each), read_alert, f, err);
+    enum df_code code = df_db_each(db, DF_Q(attention_alerts, .limit = each), read_alert, f, err);
 
     if (code == DF_OK)
         code = df_db_each(db, DF_Q(attention_targets, .limit = each), read_target, f, err);
@@ -427,9 +427,10 @@ static void write_items(struct finding *f, struct df_json_out *out)
             write_item(out, &f->items[k]);
     }
     df_json_close(out, ']');
-    df_json_kv_text(out, "status", critical ? DF_STR("critical")
-                                   : any    ? DF_STR("degraded")
-                                            : DF_STR("ok"));
+    df_json_kv_text(out, "status",
+                    critical ? DF_STR("critical")
+                    : any    ? DF_STR("degraded")
+                             : DF_STR("ok"));
     df_json_kv_time(out, "checkedAt", f->now_ms);
     df_json_close(out, '}');
 }

@@ -8,7 +8,7 @@
 
 #define ANSWER_MAX  ((size_t)32 << 20)
 #define TEXT_MAX    200
-#define LIST        "audit" /* in cursors */
+#define LIST        "audit"        /* in cursors */
 #define EXPORT_ROWS INT64_C(50000) /* of one call, unless it asks for another number */
 #define EXPORT_MAX  INT64_C(100000)
 #define EXPORT_PAGE 1000

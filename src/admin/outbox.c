@@ -413,7 +413,6 @@ static void note_why(struct showing *s, const struct df_outbox_row *row)
         .channel = df_str_c(s->channel->name),
         .target = df_arena_str(&s->arena, target),
         .missing = s->channel->missing,
-        .held = row->held_for.ptr,
         .failed = row->first_failed_ms >= 0 || row->attempts > 0,
         .created_ms = row->created_ms,
         .last_attempt_ms = row->last_attempt_ms,

@@ -68,8 +68,7 @@ static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err 
     };
 
     df_page_open(&w->json);
-    enum df_code code =
-        df_list_page(db, &q, &w->page, df_req_arena(w->req), write_alert, w, err);
+    enum df_code code = df_list_page(db, &q, &w->page, df_req_arena(w->req), write_alert, w, err);
     df_json_close(&w->json, ']');
     df_page_write(&w->page, &w->json);
     write_sinks(w->arg, &w->json);
@@ -115,22 +114,23 @@ static enum df_code run_acknowledge(struct df_db *db, struct df_work *w, struct 
     struct call *c = (struct call *)w;
     struct df_actor by = df_actor_of(w->req);
     struct df_str id = df_uuid_str(&c->id);
-    struct df_str ids = df_arena_printf(df_req_arena(w->req), "[\"" DF_STR_FMT "\"]", DF_STR_ARG(id));
+    struct df_str ids =
+        df_arena_printf(df_req_arena(w->req), "[\"" DF_STR_FMT "\"]", DF_STR_ARG(id));
     const struct df_query *q = c->take_back ? &df_q_alert_unacknowledge : &df_q_alert_acknowledge;
     int64_t changed = 0;
     bool found = false;
-    enum df_code code = df_db_exec(
-        db,
-        DF_ANY(q, {"id", df_uuid(id)}, {"by", df_text(df_utf8_cut(by.name, 200))},
-               {"now", df_time(w->now_ms)}, {"note", df_text(c->note)}),
-        &changed, err);
+    enum df_code code =
+        df_db_exec(db,
+                   DF_ANY(q, {"id", df_uuid(id)}, {"by", df_text(df_utf8_cut(by.name, 200))},
+                          {"now", df_time(w->now_ms)}, {"note", df_text(c->note)}),
+                   &changed, err);
 
     if (code == DF_OK && changed > 0)
-        code = df_audit_write(db, &by, c->take_back ? "AlertUnacknowledged" : "AlertAcknowledged", id,
-                              DF_STR_NULL, DF_STR_NULL, w->now_ms, err);
+        code = df_audit_write(db, &by, c->take_back ? "AlertUnacknowledged" : "AlertAcknowledged",
+                              id, DF_STR_NULL, DF_STR_NULL, w->now_ms, err);
     if (code == DF_OK)
-        code = df_db_one(db, DF_Q(alert_list, .ids = df_text(ids), .oldest = df_int(0)), note_status,
-                         c, &found, err);
+        code = df_db_one(db, DF_Q(alert_list, .ids = df_text(ids), .oldest = df_int(0)),
+                         note_status, c, &found, err);
     if (code == DF_OK && !found)
         return df_err_set(err, DF_E_NOT_FOUND, "There is no such alert.");
     if (code == DF_OK && c->is_resolved && !c->take_back && changed == 0)

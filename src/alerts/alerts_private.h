@@ -43,10 +43,10 @@ struct alert {
     int64_t documents;     /* that it is about; 0: its rule counts none */
     int64_t reported;      /* of them, in the last message */
     int64_t fired_ms;
-    int64_t resolved_ms; /* -1: it still fires */
-    bool acknowledged;   /* somebody looks after it: its message is not repeated */
+    int64_t resolved_ms;       /* -1: it still fires */
+    bool acknowledged;         /* somebody looks after it: its message is not repeated */
     struct df_str silenced_by; /* the silence that kept its first message back; absent: none */
-    bool seen;           /* evaluation: its condition holds */
+    bool seen;                 /* evaluation: its condition holds */
 };
 
 struct df_alerts {

@@ -50,7 +50,8 @@ static bool is_about(const struct alert_silence *s, const struct alert *alert,
 struct df_str alert_silence_of(const struct df_list *silences, const struct alert *alert,
                                struct df_arena *arena)
 {
-    const struct df_json *details = silences->count > 0 ? read_details(alert->details, arena) : NULL;
+    const struct df_json *details =
+        silences->count > 0 ? read_details(alert->details, arena) : NULL;
     const struct alert_silence *s;
 
     DF_LIST_EACH (s, silences, link)

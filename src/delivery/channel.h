@@ -227,10 +227,10 @@ struct df_channel {
     .reset = &df_q_##name##_reset, .next_due = &df_q_##name##_next_due,                            \
     .waiting = &df_q_##name##_waiting, .given_up = &df_q_##name##_given_up,                        \
     .given_up_total = &df_q_##name##_given_up_total, .counts = &df_q_##name##_counts,              \
-    .stuck = &df_q_##name##_stuck, DF_CHANNEL_LISTS(name), .get = &df_q_##name##_get, .retry = &df_q_##name##_retry,                                      \
-    .retry_some = &df_q_##name##_retry_some, .retry_total = &df_q_##name##_retry_total,            \
-    .dismiss = &df_q_##name##_dismiss, .dismiss_some = &df_q_##name##_dismiss_some,                \
-    .dismiss_total = &df_q_##name##_dismiss_total
+    .stuck = &df_q_##name##_stuck, DF_CHANNEL_LISTS(name), .get = &df_q_##name##_get,              \
+    .retry = &df_q_##name##_retry, .retry_some = &df_q_##name##_retry_some,                        \
+    .retry_total = &df_q_##name##_retry_total, .dismiss = &df_q_##name##_dismiss,                  \
+    .dismiss_some = &df_q_##name##_dismiss_some, .dismiss_total = &df_q_##name##_dismiss_total
 
 /* `since` of given_up and given_up_total: what was given up before is no news. */
 #define DF_CHANNEL_GIVEN_UP_MS (INT64_C(30) * 24 * 3600 * 1000)

@@ -12,7 +12,6 @@ struct df_why_row {
     struct df_str channel;
     struct df_str target; /* as health knows it; absent: none */
     const char *missing;  /* the setting that the channel lacks; NULL: none */
-    bool held;            /* it waits for its target */
     bool failed;          /* it was tried before */
     int64_t created_ms, last_attempt_ms;
     int64_t due_ms; /* -1: it waits for nothing, or for a person */

@@ -4,6 +4,7 @@
 -- template: ../delivery/outbox.sqlt
 -- with: name = integration_call
 -- with: table = IntegrationCalls
+-- with: status_index = INDEXED BY IX_IntegrationCalls_Status_CreatedAt
 -- with: key = UUID
 -- with: ids = UUID
 -- with: mine/sqlite = ((:shards >> (instr('0123456789abcdef', lower(substr(c.Id, 36, 1))) - 1)) & 1) <> 0

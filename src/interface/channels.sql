@@ -9,6 +9,7 @@
 -- template: ../delivery/outbox.sqlt
 -- with: name = ack
 -- with: table = TB_FUNCTIONAL_ACK_OUTBOX
+-- with: status_index = INDEXED BY IX_TB_FUNCTIONAL_ACK_OUTBOX_Status_CreatedAt
 -- with: key = INT
 -- with: mine/sqlite = ((:shards >> (c.Id & 15)) & 1) <> 0
 -- with: mine/postgres = ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0
@@ -29,6 +30,7 @@
 -- template: ../delivery/outbox.sqlt
 -- with: name = ticket_return
 -- with: table = TB_TICKET_RETURN_OUTBOX
+-- with: status_index = INDEXED BY IX_TB_TICKET_RETURN_OUTBOX_Status_CreatedAt
 -- with: key = INT
 -- with: mine/sqlite = ((:shards >> (c.Id & 15)) & 1) <> 0
 -- with: mine/postgres = ((CAST(:shards AS BIGINT) >> CAST(c.Id & 15 AS INT)) & 1) <> 0
@@ -454,9 +456,9 @@ SELECT c.Id, c.CreatedAt
 FROM TB_TICKET_INTERFACE AS c
 WHERE (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL) AND c.Id {<} :after_id
   AND (CAST(:status AS VARCHAR(21)) IS NULL OR c.GatewaySendStatus = CAST(:status AS VARCHAR(21)))
-  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
-  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
-  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
+  AND CASE WHEN (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+            AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+            AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until THEN 1 ELSE 0 END <> 0
 ORDER BY c.Id {DESC}
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
@@ -464,9 +466,9 @@ SELECT c.Id, c.CreatedAt
 FROM TB_TICKET_INTERFACE AS c
 WHERE (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL) AND c.Id {<} :after_id
   AND (CAST(:status AS VARCHAR(21)) IS NULL OR c.GatewaySendStatus = CAST(:status AS VARCHAR(21)))
-  AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
-  AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
-  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
+  AND CASE WHEN (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+            AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
+            AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until THEN 1 ELSE 0 END <> 0
 ORDER BY c.Id {DESC}
 OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 
@@ -478,9 +480,9 @@ SELECT c.Id, c.CreatedAt
 FROM TB_TICKET_INTERFACE AS c INDEXED BY IX_TB_TICKET_INTERFACE_GatewaySendStatus_GatewaySendLastAttemptAt
 WHERE c.GatewaySendStatus = CAST(:status AS VARCHAR(21))
   AND (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL) AND c.Id {<} :after_id
-  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
-  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
-  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
+  AND CASE WHEN (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+            AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+            AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until THEN 1 ELSE 0 END <> 0
 ORDER BY c.Id {DESC}
 LIMIT :limit OFFSET :offset;
 -- dialect: postgres
@@ -488,9 +490,9 @@ SELECT c.Id, c.CreatedAt
 FROM TB_TICKET_INTERFACE AS c
 WHERE c.GatewaySendStatus = CAST(:status AS VARCHAR(21))
   AND (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL) AND c.Id {<} :after_id
-  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
-  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
-  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
+  AND CASE WHEN (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+            AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+            AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until THEN 1 ELSE 0 END <> 0
 ORDER BY c.Id {DESC}
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
@@ -498,9 +500,9 @@ SELECT c.Id, c.CreatedAt
 FROM TB_TICKET_INTERFACE AS c
 WHERE c.GatewaySendStatus = CAST(:status AS VARCHAR(21))
   AND (c.GatewaySendStatus <> 'Pending' OR c.GatewaySendNextAttemptAt IS NOT NULL) AND c.Id {<} :after_id
-  AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
-  AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
-  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
+  AND CASE WHEN (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+            AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
+            AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until THEN 1 ELSE 0 END <> 0
 ORDER BY c.Id {DESC}
 OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 
@@ -510,27 +512,27 @@ OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 SELECT c.Id, c.CreatedAt
 FROM TB_TICKET_INTERFACE AS c INDEXED BY IX_TB_TICKET_INTERFACE_AwaitsPerson
 WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendNextAttemptAt IS NULL AND c.GatewaySendDismissedAt IS NULL AND c.Id {<} :after_id
-  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
-  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
-  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
+  AND CASE WHEN (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+            AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+            AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until THEN 1 ELSE 0 END <> 0
 ORDER BY c.Id {DESC}
 LIMIT :limit OFFSET :offset;
 -- dialect: postgres
 SELECT c.Id, c.CreatedAt
 FROM TB_TICKET_INTERFACE AS c
 WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendNextAttemptAt IS NULL AND c.GatewaySendDismissedAt IS NULL AND c.Id {<} :after_id
-  AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
-  AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
-  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
+  AND CASE WHEN (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+            AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
+            AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until THEN 1 ELSE 0 END <> 0
 ORDER BY c.Id {DESC}
 LIMIT :limit OFFSET :offset;
 -- dialect: sqlserver
 SELECT c.Id, c.CreatedAt
 FROM TB_TICKET_INTERFACE AS c
 WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendNextAttemptAt IS NULL AND c.GatewaySendDismissedAt IS NULL AND c.Id {<} :after_id
-  AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
-  AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
-  AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
+  AND CASE WHEN (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
+            AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
+            AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until THEN 1 ELSE 0 END <> 0
 ORDER BY c.Id {DESC}
 OFFSET :offset ROWS FETCH NEXT :limit ROWS ONLY;
 

@@ -1,6 +1,6 @@
 /*
- * The text is base64url of "LIST:n:MS:ID", or "o" for the oldest first. One cursor has one spelling,
- * so what is parsed and written again is the same text.
+ * The text is base64url of "LIST:n:MS:ID", or "o" for the oldest first. One cursor has one
+ * spelling, so what is parsed and written again is the same text.
  */
 #include "net/cursor.h"
 

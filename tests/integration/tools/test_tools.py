@@ -254,6 +254,14 @@ def test_a_template_s_mistake_is_told_with_the_line_that_uses_it(tmp_path, text,
     assert done.stderr.startswith(f"src/room/x.sql:{line}: ") and message in done.stderr
 
 
+def test_a_query_is_made_in_both_orders(tmp_path):
+    found = rendered(tmp_path, "-- name: a\n-- row: r\nSELECT Id FROM T WHERE Id {<} :id ORDER BY Id {DESC};\n"
+                               "-- name: b\nSELECT 1 AS One;\n")
+    assert found["a"][1] == "SELECT Id FROM T WHERE Id < ?1 ORDER BY Id DESC"
+    assert found["a_oldest"][1] == "SELECT Id FROM T WHERE Id > ?1 ORDER BY Id ASC"
+    assert set(found) == {"a", "a_oldest", "b"}
+
+
 def test_a_template_names_its_places(tmp_path):
     text = with_template(tmp_path, "-- with: name = a\n", "-- with: name\n\n-- name: {name}\nSELECT {other};\n")
     done = embed_sql(tmp_path, text)

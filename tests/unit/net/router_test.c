@@ -31,6 +31,9 @@ static const struct df_route second_table[] = {
     {.method = "GET", .pattern = "/files/{path...}", .handle = nothing},
     {.method = "GET", .pattern = "/files/index.html", .handle = nothing},
     {.method = "PUT", .pattern = "/files/{name}", .handle = nothing},
+    {.method = "GET", .pattern = "/lists/{name}", .handle = nothing},
+    {.method = "GET", .pattern = "/lists/{name}.csv", .handle = nothing},
+    {.method = "GET", .pattern = "/lists/all.csv", .handle = nothing},
     {.method = NULL},
 };
 static const struct df_route_table tables[] = {
@@ -104,6 +107,11 @@ static void a_request_finds_its_route(void **state)
         {"GET", "/files/a/", "/files/{path...}", "path", "a/"},
         {"GET", "/files/index.html", "/files/index.html", NULL, NULL},
         {"PUT", "/files/index.html", "/files/{name}", "name", "index.html"},
+        {"GET", "/lists/a", "/lists/{name}", "name", "a"},
+        {"GET", "/lists/a.csv", "/lists/{name}.csv", "name", "a"},
+        {"GET", "/lists/.csv", "/lists/{name}", "name", ".csv"},
+        {"GET", "/lists/a.csv.csv", "/lists/{name}.csv", "name", "a.csv"},
+        {"GET", "/lists/all.csv", "/lists/all.csv", NULL, NULL},
         {"GET", "http://host:80/tickets/7", "/tickets/{id}", "id", "7"},
         {"GET", "HTTPS://host", "/", NULL, NULL},
     };
