@@ -126,8 +126,10 @@ static enum df_code begin_upload(struct df_req *req, struct df_str piece, bool i
     const struct df_upload_handler handler = {on_file_begin, on_file_data, req, is_preview};
     const struct df_receiver *r = df_req_route_arg(req);
     struct df_upload *upload = NULL;
-    if (!df_req_charge(req, UPLOAD_BYTES + df_storage_writer_bytes(r->opt->storage,
-                                                                   df_req_declared_length(req))))
+    size_t file_bytes = is_preview
+                            ? DF_PREVIEW_BYTES
+                            : df_storage_writer_bytes(r->opt->storage, df_req_declared_length(req));
+    if (!df_req_charge(req, UPLOAD_BYTES + file_bytes))
         return DF_OK; /* the answer is set */
     enum df_code code = df_upload_new(df_req_header(req, "Content-Type"), handler, &upload, err);
     if (code != DF_OK)

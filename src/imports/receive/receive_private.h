@@ -141,6 +141,8 @@ enum df_code df_receive_check_claim(const struct df_receive *up, struct df_err *
 
 /* --- receive_preview.c --- */
 
+#define DF_PREVIEW_BYTES ((size_t)3 << 20) /* memory of one: parser, normaliser, what was found */
+
 struct df_previews *df_previews_new(struct df_receiver *r);
 void df_previews_stop(struct df_previews *p);
 void df_previews_free(struct df_previews *p);

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import time
 
 import openpyxl
 import pytest
@@ -531,3 +532,52 @@ def test_a_batch_in_line_says_its_place(server, peer, caller):
         assert acks.post(f"/imports/{batch}/acks", {"ackId": "a" + batch, "chunkId": 1, "status": "Imported"}).status == 200
     for batch in (first, second, third):
         assert over(caller, batch)["waiting"] is None
+
+
+def test_the_rate_and_the_time_that_is_left_are_told_while_it_works(peer, caller):
+    peer.answer = lambda request: time.sleep(0.15) or 200
+    rows = "".join(f"11 9{i}-0000\n" for i in range(1000, 1800))
+    batch = taken(upload(caller, ("fone\n" + rows).encode(), "a.csv"))
+    seen = []
+
+    def is_over():
+        seen.append(caller.get(f"/imports/{batch}").json)
+        return seen[-1]["status"] in ENDS
+
+    wait_for(is_over, "the end of the batch")
+    told = [b for b in seen if b["rowsPerSecond"]]
+    assert told and all(0 < b["rowsPerSecond"] <= 800 for b in told), "at most 40 records in 0.15 s"
+    for b in told:
+        left = b["totalRecords"] - b["processedRecords"]
+        assert b["remainingSeconds"] == -(-left // b["rowsPerSecond"])
+    assert seen[-1]["rowsPerSecond"] is None and seen[-1]["remainingSeconds"] is None
+
+
+def test_previews_of_a_client_have_a_bound(server, caller):
+    body, kind = multipart(CSV, "a.csv")
+    held = []
+    try:
+        for _ in range(4):
+            connection = caller.connect()
+            connection.putrequest("POST", "/imports/preview")
+            for name, value in {**caller.headers, "Content-Type": kind, "Content-Length": len(body)}.items():
+                connection.putheader(name, str(value))
+            connection.endheaders()
+            connection.send(body[:200])
+            held.append(connection)
+
+        def is_refused():
+            answer = preview(caller, CSV)
+            return answer if answer.status == 429 else None
+
+        answer = wait_for(is_refused, "429")
+        assert int(answer.headers["Retry-After"]) > 0 and answer.code == "TooManyRequests"
+        assert preview(server.new_client(scopes=["imports"]), CSV).status == 200
+        assert taken(upload(caller, CSV, "a.csv"))
+        for connection in held:
+            connection.send(body[200:])
+            assert caller.read(connection).status == 200
+    finally:
+        for connection in held:
+            connection.close()
+    assert preview(caller, CSV).status == 200
