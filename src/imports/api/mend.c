@@ -296,7 +296,7 @@ static void store_mended(struct mending *g, int64_t sequence, struct df_str reco
 {
     struct df_value id = df_uuid(df_uuid_str(&g->batch));
     struct import_kept kept = {.record = record, .item = json};
-    struct df_str payload = json, sealed = DF_STR_NULL;
+    struct df_str payload, sealed = DF_STR_NULL;
     char *hash = df_arena_alloc(&g->arena, DF_CHECKSUM_LEN + 1);
     struct df_buf out;
 

@@ -22,6 +22,7 @@
 #define SUMMARY_MAX   ((size_t)256 << 10)
 #define MAX_OPEN      4096 /* chunks that earlier owners left */
 #define RATE_LEAST_MS 500
+#define RATE_MOST_MS  (INT64_C(1000) * IMPORT_RATE_SECONDS)
 
 struct owner_job {
     struct df_job job;
@@ -627,8 +628,8 @@ static int64_t measure_rate(struct import_batch *b, const struct df_list *chunks
     for (size_t i = 0; i < IMPORT_RATE_SECONDS; i++)
         sum += r->records[i];
     int64_t worked_ms = now_ms - r->since_ms;
-    if (worked_ms > IMPORT_RATE_SECONDS * 1000)
-        worked_ms = IMPORT_RATE_SECONDS * 1000;
+    if (worked_ms > RATE_MOST_MS)
+        worked_ms = RATE_MOST_MS;
     return worked_ms < RATE_LEAST_MS ? -1 : sum * 1000 / worked_ms;
 }
 

@@ -108,7 +108,7 @@ static enum df_code write_all(int fd, const char *ptr, size_t len, struct df_err
             continue;
         if (n < 0)
             return df_err_set(err, errno == ENOSPC ? DF_E_DISK_FULL : DF_E_IO,
-                              "the preview's file cannot be written: %s", strerror(errno));
+                              "the preview's file cannot be written: %s", strerrordesc_np(errno));
         ptr += n;
         len -= (size_t)n;
     }
@@ -221,7 +221,8 @@ static enum df_code read_preview(void *arg, uint64_t offset, char *ptr, size_t l
         n = pread(k->up->preview->fd, ptr, len, (off_t)offset);
     while (n < 0 && errno == EINTR);
     if (n < 0)
-        return df_err_set(err, DF_E_IO, "the preview's file cannot be read: %s", strerror(errno));
+        return df_err_set(err, DF_E_IO, "the preview's file cannot be read: %s",
+                          strerrordesc_np(errno));
     *ret_len = (size_t)n;
     return DF_OK;
 }
