@@ -164,25 +164,24 @@ static void check_options(const struct df_command *cmd, const struct df_option *
     }
 }
 
-/* False: the command has verbs, and this is none of them, which was printed. */
-static bool is_verb(const struct df_command *cmd, const char *word)
+/* True: the word is near a verb of the command and is none, which was printed. Of other words the
+ * command says how it is used. */
+static bool is_mistyped_verb(const struct df_command *cmd, const char *word)
 {
     const struct df_command_entry *e = df_command_find(cmd->name);
     struct df_suggest near = {.typed = df_str_c(word)};
 
     if (!e || e->command != cmd || !e->verbs)
-        return true;
+        return false;
     for (const struct df_command_verb *v = e->verbs; v->name; v++) {
         if (strcmp(v->name, word) == 0)
-            return true;
+            return false;
         df_suggest_try(&near, v->name);
     }
     if (near.best)
         df_cli_complain(cmd, "no \"%s\"; did you mean %s? `dataflow help %s` tells more", word,
                         near.best, cmd->name);
-    else
-        df_cli_complain(cmd, "no \"%s\"; see `dataflow help %s`", word, cmd->name);
-    return false;
+    return near.best;
 }
 
 int df_cli_parse(const struct df_command *cmd, int argc, char **argv,
@@ -206,7 +205,7 @@ int df_cli_parse(const struct df_command *cmd, int argc, char **argv,
             argv[operands++] = arg;
         }
     }
-    return operands > 0 && !is_verb(cmd, argv[0]) ? -1 : operands;
+    return operands > 0 && is_mistyped_verb(cmd, argv[0]) ? -1 : operands;
 }
 
 /* Every connection of the process obeys these settings. */

@@ -48,6 +48,7 @@ static struct df_str tail_of(const char *english)
 static void read_catalogue(void)
 {
     struct df_arena *a = &catalogue.arena;
+    assert(df_lang_texts_count == 1);
     struct df_str blob = df_file_text(&df_lang_texts[0], a);
     struct entry **last[256];
 
@@ -132,7 +133,7 @@ static bool match_text(const char *p, struct df_str text, struct match *m)
             m->took[count++] = df_str_n(at, (size_t)(number - at));
             at = number;
             p++;
-        } else if (*p && at < end && *p == *at) {
+        } else if (*p && !is_hole(*p) && at < end && *p == *at) {
             p++;
             at++;
         } else if (!*p && at == end) {

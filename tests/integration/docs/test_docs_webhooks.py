@@ -286,7 +286,7 @@ def test_a_saved_request_may_be_old_if_that_is_said(tmp_path):
 
 
 @pytest.mark.parametrize("args,why", [
-    ([], "usage"), (["verify"], "usage"), (["verify", "x"], "usage"), (["sign", "--secret-file", "/dev/null", "x"], "dataflow help webhook"),
+    ([], "usage"), (["verify"], "usage"), (["verify", "x"], "usage"), (["sign", "--secret-file", "/dev/null", "x"], "usage"),
     (["verify", "--secret-file", "/nonexistent", "-"], "No such file"), (["verify", "--secret-file", "/dev/null", "-"], "no empty line"),
     (["verify", "--secret-file", "/dev/null", "/nonexistent"], "No such file"), (["verify", "--secret-file", "/", "-"], "directory"),
     (["verify", "--secret-file", "/dev/zero", "-"], "longer than"),

@@ -77,12 +77,10 @@ static void the_entry_with_most_text_is_meant(void **state)
 
 static void a_text_without_entry_stays(void **state)
 {
-    static const char *const texts[] = {"",
-                                        "?",
-                                        "nobody has written this",
-                                        "is required!",
-                                        "has x characters, at most 5 are allowed",
-                                        "\x01\x02",
+    static const char *const texts[] = {"", "?", "nobody has written this", "is required!",
+                                        "has x characters, at most 5 are allowed", "\x01\x02",
+                                        /* bytes that stand for a hole in an entry */
+                                        "has \x02 entries, at most 7 are allowed", "\x01",
                                         "\xff\xfe"};
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
