@@ -5,11 +5,11 @@ A call is made for each example of its body, or once. Values in its path are tho
 exists must succeed; any other must fail as the document says. So a call that is new in the document is tried here too.
 """
 
+import datetime
 import json
 import re
 import subprocess
 import uuid
-from datetime import datetime, timedelta, timezone
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -26,7 +26,9 @@ QUERIES = {
     "getCounterparties": {"businessDocId": "CP_0001"},
     "getFunctionalAcks": {"businessDocId": "CP_0001"},
     "replayWebhookFailures": {"since": "2026-01-01T00:00:00Z"},
+    "replayWebhook": {"since": "2026-01-01T00:00:00Z"},
     "search": {"q": "TCK_0001"},
+    "searchOwn": {"q": "TCK_0001"},
     "findSubject": {"phone": "(11) 98765-4321"},
     "getSeries": {"metric": "delivered"},
     "getOwnSeries": {"metric": "delivered"},
@@ -126,8 +128,8 @@ class Call:
         headers = {"Content-Type": content_type} if body is not None else {}
         if body:
             body = body.replace(b"https://store.example", world.sandbox.encode())  # a host that can be found
-            soon = datetime.now(timezone.utc) + timedelta(hours=1)
-            body = body.replace(b"2026-12-01T18:00:00Z", soon.strftime("%Y-%m-%dT%H:%M:%SZ").encode())  # a time to come
+            soon = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
+            body = re.sub(rb'"until": "[^"]*"', f'"until": "{soon:%Y-%m-%dT%H:%M:%SZ}"'.encode(), body)  # not in the past
         if operation["operationId"] == "settleCounterparty":
             headers["If-Match"] = world.client.get(target).headers["ETag"]
         caller = world.client if {"ClientId"} & {name for one in operation["security"] for name in one} else world.admin

@@ -16,6 +16,8 @@ SECTIONS = re.findall(r"^## (.*)$", CHANGELOG, re.M)
 def said_in(path):
     """Every version of DataFlow that a file of the project names."""
     text = path.read_text(encoding="utf-8")
+    if (path.parent / "package.json").exists() and json.loads((path.parent / "package.json").read_text(encoding="utf-8")).get("private"):
+        return []  # tools of the tests
     if path.name == "package.json":
         return [version for version in (json.loads(text).get("version"),) if version]
     if path.name == "package-lock.json":
