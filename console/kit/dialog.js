@@ -14,6 +14,7 @@ export function openDialog(title, { id = `dialog-${++dialogs}`, wide = false, st
   const node = h('dialog', { id, className: wide ? 'wide' : '', 'aria-labelledby': `${id}-title` }, h('h2', { id: `${id}-title` }, title), ...content);
   document.body.append(node);
   node.oncancel = (event) => { if (stubborn) event.preventDefault(); };
+  node.onkeydown = (event) => { if (stubborn && event.key === 'Escape') event.preventDefault(); }; // a second Esc would close it all the same
   node.onclose = () => {
     node.remove();
     // The page may have been drawn again meanwhile: the same button of the same row, else the heading.

@@ -78,6 +78,7 @@ export function patch(parent, ...nodes) {
 
 // What the server or a person wrote: no text of ours, and nothing to translate.
 export const raw = (value, tag = 'span', props = {}) => h(tag, { translate: false, ...props }, String(value ?? DASH));
+export const clip = (value) => raw(value, 'span', { className: 'clip', title: value ?? '' });
 export const code = (value) => raw(value, 'code');
 export const note = (...children) => h('p', { className: 'note' }, ...children);
 

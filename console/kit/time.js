@@ -50,6 +50,8 @@ export function local(iso) {
 }
 
 export const clock = (iso) => new Date(iso).toLocaleTimeString(locale, { hour: '2-digit', minute: '2-digit', ...(isUtc && { timeZone: 'UTC' }) });
+// The moment as people say it: 22:14, or with its day when that is another.
+export const moment = (iso) => (iso ? h('time', { dateTime: iso, title: title(iso) }, new Date(iso).toDateString() === new Date().toDateString() ? clock(iso) : local(iso).slice(0, 16)) : DASH);
 const title = (iso) => (isUtc ? utc(iso) : `${local(iso)} · ${utc(iso)}`);
 
 // How long ago; or, `exact`, the moment itself. The other is in the title, with UTC.

@@ -153,28 +153,23 @@ class BatchPage {
     ];
   }
 
-  cancel() {
-    const name = this.batch.fileName;
+  confirm(what, text, method, url, done) {
     return ask({
-      id: 'import-cancel', title: t('imp.cancel'), text: t('imp.cancelText', { name }), submit: t('imp.cancel'), danger: true,
+      id: `import-${what}`, title: t(`imp.${what}`), text, submit: t(`imp.${what}`), danger: true,
       action: async () => {
-        await call('DELETE', this.url());
-        notice(t('imp.cancelled', { name }));
+        await call(method, url);
+        notice(done);
         await this.look();
       },
     });
   }
 
-  release() {
-    return ask({
-      id: 'import-release', title: t('imp.release'), text: t('imp.releaseText'), submit: t('imp.release'), danger: true,
-      action: async () => {
-        await call('POST', this.url('release'));
-        notice(t('imp.released'));
-        await this.look();
-      },
-    });
+  cancel() {
+    const name = this.batch.fileName;
+    return this.confirm('cancel', t('imp.cancelText', { name }), 'DELETE', this.url(), t('imp.cancelled', { name }));
   }
+
+  release() { return this.confirm('release', t('imp.releaseText'), 'POST', this.url('release'), t('imp.released')); }
 
   // How many would fail again: their cell is unchanged, and it is the cell that is wrong.
   inVain() {

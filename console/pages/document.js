@@ -5,7 +5,7 @@ import { address } from '../kit/router.js';
 import { may } from '../kit/session.js';
 import { table } from '../kit/table.js';
 import { has, named, t } from '../kit/text.js';
-import { duration, stamp, time, took } from '../kit/time.js';
+import { duration, moment, stamp, time, took } from '../kit/time.js';
 import { act } from '../kit/toast.js';
 
 // Where the console shows a document of a kind, or a row of a channel.
@@ -25,7 +25,7 @@ const subject = (name, id) => (CHANNELS.includes(name) ? h('a', { href: address(
 export function waits(wait) {
   if (!wait) return null;
   const words = has(`wait.${wait.code}`) ? t(`wait.${wait.code}`) : wait.code;
-  return h('p', { className: 'banner', id: 'waiting' }, h('strong', {}, words), wait.detail ? [' ', raw(plain(wait.detail))] : null, wait.since ? [' · ', t('wait.since'), ' ', time(wait.since)] : null, wait.next ? [' · ', t('wait.next'), ' ', time(wait.next)] : null);
+  return h('p', { className: 'banner', id: 'waiting' }, h('strong', {}, words), wait.detail ? [' ', raw(plain(wait.detail))] : null, wait.since ? [' · ', t('wait.since'), ' ', moment(wait.since)] : null, wait.next ? [' · ', t('wait.next'), ' ', time(wait.next)] : null);
 }
 
 const toneOf = (e) => (e.outcome ? badge(e.outcome).dataset.state : /Failed|GivenUp|Away/.test(e.event) ? 'bad' : /Processed|LastAck|Replayed/.test(e.event) ? 'ok' : 'unknown');

@@ -1,17 +1,17 @@
 // Imports of all clients.
 import '../texts/work.js';
-import { badge, h, note, raw, reason } from '../kit/dom.js';
+import { badge, clip, h, note, raw, reason } from '../kit/dom.js';
 import { address } from '../kit/router.js';
 import { list } from '../kit/table.js';
 import { has, named, number, t } from '../kit/text.js';
-import { time } from '../kit/time.js';
+import { moment, time } from '../kit/time.js';
 
 const STATUSES = ['Pending', 'Scheduled', 'Processing', 'Completed', 'CompletedWithErrors', 'Failed', 'Cancelled'];
 
 function waitsFor(batch) {
   const wait = typeof batch.waitingFor === 'string' ? { code: batch.waitingFor, since: batch.waitingSince } : batch.waitingFor;
   if (!wait) return null;
-  return [has(`wait.${wait.code}`) ? t(`wait.${wait.code}`) : raw(wait.code), wait.since ? note(t('wait.since'), ' ', time(wait.since)) : null];
+  return [has(`wait.${wait.code}`) ? t(`wait.${wait.code}`) : raw(wait.code), wait.since ? note(t('wait.since'), ' ', moment(wait.since)) : null];
 }
 
 export default {
@@ -24,7 +24,7 @@ export default {
         { name: 'from', type: 'datetime-local', label: t('tickets.from') }, { name: 'to', type: 'datetime-local', label: t('tickets.to') }],
       columns: [
         { label: t('imports.file'), main: true, wide: true, cell: (b) => [h('a', { className: 'name', href: address(['imports', b.batchId]) }, raw(b.fileName)), raw(b.batchId, 'span', { className: 'note' }), reason(b.lastError)] },
-        { label: t('tickets.client'), cell: (b) => raw(b.clientId) }, { label: t('outbox.status'), cell: (b) => badge(b.status) }, { label: t('imports.waitsFor'), cell: waitsFor },
+        { label: t('tickets.client'), cell: (b) => clip(b.clientId) }, { label: t('outbox.status'), cell: (b) => badge(b.status) }, { label: t('imports.waitsFor'), cell: waitsFor },
         { label: t('imports.records'), num: true, cell: (b) => (b.totalRecords === null ? number(b.processedRecords) : `${number(b.processedRecords)} / ${number(b.totalRecords)}`) },
         { label: t('imports.errors'), num: true, cell: (b) => h('span', { className: b.errorCount ? 'some' : '' }, number(b.errorCount)) }, { label: t('imports.uploaded'), cell: (b) => time(b.createdAt) },
       ],

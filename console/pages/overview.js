@@ -4,10 +4,11 @@ import { get, isMissing, path, post } from '../kit/api.js';
 import { badge, card, DASH, facts, h, linkButton, note, patch, raw, reason } from '../kit/dom.js';
 import { bars } from '../kit/chart.js';
 import { ask } from '../kit/dialog.js';
-import { clientId, isAdmin, isClient, may, session } from '../kit/session.js';
+import { address } from '../kit/router.js';
+import { clientId, hasScope, isAdmin, isClient, may, session } from '../kit/session.js';
 import { signInCard } from '../kit/signin.js';
 import { has, named, number, t } from '../kit/text.js';
-import { clock, duration, local, stamp, time } from '../kit/time.js';
+import { clock, duration, local, moment, stamp, time } from '../kit/time.js';
 import { act, notice, tell } from '../kit/toast.js';
 
 const HOUR = 3600000;
@@ -25,7 +26,7 @@ const HELP = {
   dismiss: (i) => [path('admin', 'outbox', i.channel, 'dismiss'), i.target ? { target: i.target } : { all: true }],
   reset: (i) => [path('admin', 'circuit-breakers', i.id ?? i.target, 'reset')],
   resume: (i) => [path('admin', 'outbox', i.channel, 'resume'), i.target ? { target: i.target } : {}],
-  release: (i) => [path('admin', 'imports', i.id, 'release')],
+  release: (i) => [path('admin', 'imports', i.target ?? i.id, 'release')],
   acknowledge: (i) => [path('admin', 'alerts', i.id, 'acknowledge'), {}],
 };
 const ASKED = ['retry', 'dismiss', 'release'];
@@ -51,13 +52,16 @@ function titleOf(i) {
   return [t(`need.${kind}`, { n: i.count ?? 1, channel: i.channel ?? '' }), ['GivenUp', 'Tickets', 'Paused', 'Breaker', 'Oldest'].includes(kind) ? null : [' ', raw(kind === 'Circuit' ? i.id : i.title)]];
 }
 
+// A subscription's page is under its client.
+const placeOf = (i) => (i.kind === 'Webhook' && i.clientId ? address(['webhooks', i.clientId, i.target]) : `#${i.link.replace(/^#/, '')}`);
+
 function need(item, again) {
   return h('li', { data: { key: [item.kind, item.channel, item.target, item.id, item.clientId].join(' '), kind: item.kind, state: item.severity === 'critical' ? 'bad' : 'warn' } },
     h('div', { className: 'need' },
       h('div', {}, h('h3', {}, titleOf(item)), item.target ? raw(item.target, 'p', { className: 'note' }) : null, reason(item.cause),
-        h('p', { className: 'note' }, item.clientId ? [t('need.client'), ' ', raw(item.clientId), ' · '] : null, t('wait.since'), ' ', time(item.since), item.next ? [' · ', t('need.next'), ' ', time(item.next)] : null)),
+        h('p', { className: 'note' }, item.clientId ? [t('need.client'), ' ', raw(item.clientId), ' · '] : null, t('wait.since'), ' ', moment(item.since), item.next ? [' · ', t('need.next'), ' ', time(item.next)] : null)),
       h('div', { className: 'row-actions' }, may('operate') ? item.actions.filter((name) => canHelp(name, item)).map((name) => help(name, item, again)) : null,
-        item.link ? linkButton(t('need.look'), `#${item.link.replace(/^#/, '')}`, { 'aria-label': `${t('need.look')}: ${item.title}` }) : null)));
+        item.link ? linkButton(t('need.look'), placeOf(item), { 'aria-label': `${t('need.look')}: ${item.title}` }) : null)));
 }
 
 function needs(ctx) {
@@ -79,6 +83,32 @@ function needs(ctx) {
   const node = card(t('need.title'), body);
   node.id = 'overview-needs';
   return { node, ready: look() };
+}
+
+// Of a client: imports that ended with failures in the last days, and webhooks that fail.
+const RECENT_MS = 7 * 24 * HOUR;
+
+async function ownItems(signal) {
+  const asks = [];
+  if (hasScope('imports')) {
+    asks.push(...['CompletedWithErrors', 'Failed'].map(async (status) => (await get('imports', { status, pageSize: 5 }, { signal })).items
+      .filter((b) => Date.now() - Date.parse(b.createdAt) < RECENT_MS && (b.canRetry ?? true))
+      .map((b) => ({ key: b.batchId, title: b.errorCount ? t('own.import', { n: b.errorCount }) : t('own.failed'), name: b.fileName, cause: b.lastError, since: b.completedAt ?? b.createdAt, href: address(['imports', b.batchId]) }))));
+  }
+  asks.push(get(path('clients', clientId(), 'webhooks'), {}, { signal }).then(({ items }) => items.filter((w) => w.failureSince)
+    .map((w) => ({ key: w.id, title: t('own.webhook'), name: w.url, since: w.failureSince, href: address(['webhooks', clientId(), w.id]) }))));
+  return (await Promise.all(asks)).flat();
+}
+
+function ownNeeds(ctx) {
+  const body = h('div', { id: 'needs' }, note(t('doc.loading')));
+  const look = async () => {
+    const items = await ownItems(ctx.signal);
+    patch(body, items.length ? h('ul', { className: 'needs' }, items.map((i) => h('li', { data: { key: i.key, state: 'warn' } }, h('div', { className: 'need' },
+      h('div', {}, h('h3', {}, raw(i.name), ': ', i.title), reason(i.cause), h('p', { className: 'note' }, t('wait.since'), ' ', moment(i.since))), linkButton(t('need.look'), i.href, { 'aria-label': `${t('need.look')}: ${i.name}` }))))) : h('p', { className: 'calm' }, t('own.nothing')));
+  };
+  ctx.every(10000, look);
+  return { node: card(t('need.title'), body), ready: look() };
 }
 
 // --- the flow ---
@@ -151,7 +181,7 @@ export default {
     const how = server(ctx);
     const parts = [];
     if (isAdmin()) parts.push(needs(ctx), flow(ctx));
-    if (isClient()) parts.push(flow(ctx));
+    if (isClient()) parts.push(ownNeeds(ctx), flow(ctx));
     ctx.root.append(how.banner, ...parts.map((part) => part.node), h('div', { className: 'two' }, ...(session.as ? [] : [signInCard(t('overview.signIn'))]), how.node));
     if (!session.as || isClient()) how.node.before(h('section', { className: 'card' }, h('h2', {}, t('overview.new')), h('p', {}, t('overview.what')), linkButton(t('nav.start'), '#start')));
     await Promise.all([how.ready, ...parts.map((part) => part.ready)]);

@@ -1,7 +1,7 @@
 // What the search box found: a document of any kind, by any of its ids.
 import '../texts/work.js';
 import { get } from '../kit/api.js';
-import { $, badge, card, DASH, h, note, raw } from '../kit/dom.js';
+import { $, badge, card, clip, DASH, h, note, raw } from '../kit/dom.js';
 import { address } from '../kit/router.js';
 import { isAdmin } from '../kit/session.js';
 import { table } from '../kit/table.js';
@@ -30,7 +30,7 @@ export default {
       columns: [
         { label: t('search.kind'), cell: (item) => named('kind', item.kind) },
         { label: t('tk.doc'), main: true, wide: true, cell: (item) => [place(item) ? h('a', { className: 'name', href: place(item) }, raw(item.title)) : raw(item.title, 'span', { className: 'name' }), raw(item.id, 'span', { className: 'note' })] },
-        { label: t('outbox.status'), cell: (item) => (item.status ? badge(item.status) : DASH) }, { label: t('tickets.client'), cell: (item) => raw(item.clientId) }, { label: t('outbox.created'), cell: (item) => time(item.createdAt) },
+        { label: t('outbox.status'), cell: (item) => (item.status ? badge(item.status) : DASH) }, { label: t('tickets.client'), cell: (item) => clip(item.clientId) }, { label: t('outbox.created'), cell: (item) => time(item.createdAt) },
       ],
     }) : note(t('search.help'))));
     // One result is what was looked for: Enter again opens it.

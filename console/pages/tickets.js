@@ -1,7 +1,7 @@
 // Tickets of all clients: a list by filters, failures by cause, one ticket with its life; reprocessing one or many.
 import '../texts/work.js';
 import { get, path, post } from '../kit/api.js';
-import { badge, card, facts, h, note, patch, raw, reason } from '../kit/dom.js';
+import { badge, card, clip, facts, h, note, patch, raw, reason } from '../kit/dom.js';
 import { ask, work } from '../kit/dialog.js';
 import { address } from '../kit/router.js';
 import { may } from '../kit/session.js';
@@ -61,7 +61,7 @@ function renderList(ctx) {
     ],
     columns: [
       { label: t('tk.doc'), main: true, wide: true, cell: (k) => [h('a', { className: 'name', href: address(['tickets', k.id]) }, raw(k.businessDocId)), h('span', { className: 'note' }, raw(k.businessEntity), ', ', t('tk.phase', { phase: String(k.phaseCode) })), reason(errorOf(k))] },
-      { label: t('tickets.client'), cell: (k) => raw(k.clientId) }, { label: t('tk.processing'), cell: statusOf }, { label: t('tk.return'), cell: (k) => badge(k.returnStatus) },
+      { label: t('tickets.client'), cell: (k) => clip(k.clientId) }, { label: t('tk.processing'), cell: statusOf }, { label: t('tk.return'), cell: (k) => badge(k.returnStatus) },
       { label: t('tk.gateway'), cell: (k) => badge(k.gatewaySendStatus, { retried: k.gatewaySendStatus === 'Error' && Boolean(k.gatewaySendNextAttemptAt) }) }, { label: t('tk.callback'), cell: (k) => badge(k.callbackStatus) }, { label: t('tk.received'), cell: (k) => time(k.createdAt) },
     ],
     actions: may('operate') ? [{ words: t('tickets.reprocessMore'), run: many }] : [],

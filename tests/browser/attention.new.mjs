@@ -148,3 +148,48 @@ test('the flow is a picture with what waits and failed beside each step, for an 
   await page.screenshot({ path: join(SHOTS, 'flow.png'), fullPage: true });
   await page.finish();
 });
+
+test('the server sorts a list by creation, and the order is in the address', LIMIT, async () => {
+  for (let n = 0; n < 3; n++) await processed(fresh());
+  const page = await openSignedIn('#tickets');
+  const times = () => page.locator('#tickets-table tbody time').evaluateAll((all) => all.map((node) => node.dateTime));
+  await eventually('rows', async () => (await times()).length > 2);
+  assert.deepEqual(await times(), (await times()).sort().reverse());
+  await page.locator('th[aria-sort=descending] a').click();
+  await page.locator('th[aria-sort=ascending]').waitFor();
+  assert.match(page.url(), /order=oldest/);
+  await eventually('the oldest first', async () => (await times()).join() === (await times()).sort().join());
+  await page.finish();
+});
+
+test('each kind of what needs you has its words, its button and its way', LIMIT, async () => {
+  const at = { severity: 'critical', since: '2026-11-15T03:16:05.123Z', cause: 'a cause' };
+  const items = [
+    { ...at, kind: 'StuckBatch', title: 'leads.csv is stuck', target: 'batch-1', id: 'alert-1', clientId: 'store', actions: ['acknowledge', 'release'], link: '#imports/batch-1' },
+    { ...at, kind: 'Webhook', title: 'deliveries fail', target: 'sub-1', id: 'alert-2', clientId: 'store', actions: ['acknowledge'], link: '#webhooks/sub-1' },
+    { ...at, kind: 'Breaker', title: 'payment is unreachable', id: 'integration:payment', actions: ['reset'], link: '#integrations', next: '2099-01-01T00:00:00Z' },
+    { ...at, kind: 'Disk', title: '3 per cent of the disk is free', actions: [], link: '#system' },
+    { ...at, kind: 'Tickets', title: '2 tickets could not be processed', count: 2, actions: ['retry', 'dismiss'], link: '#tickets?status=Error' },
+  ];
+  const page = await openSignedIn('#outbox');
+  const asked = [];
+  await page.route('**/admin/attention', (route) => route.fulfill({ json: { items, status: 'critical', checkedAt: at.since } }));
+  await page.route(/release$|reset$|acknowledge$/, (route) => { asked.push(new URL(route.request().url()).pathname); return route.fulfill({ json: {} }); });
+  await page.goto(`${gateway.url}#overview`);
+  await page.locator('.needs li').nth(4).waitFor();
+  const item = (kind) => page.locator(`.needs li[data-kind=${kind}]`);
+  assert.match(await item('StuckBatch').textContent(), /leads\.csv is stuck.*a cause.*client store/s);
+  await item('StuckBatch').locator('[data-help=release]').click();
+  await page.locator('#help-form [type=submit]').click();
+  await page.locator('#help-dialog').waitFor({ state: 'detached' });
+  await item('Breaker').locator('[data-help=reset]').click();
+  await page.locator('#messages', { hasText: 'Close the circuit' }).waitFor();
+  await item('Webhook').locator('[data-help=acknowledge]').click();
+  await page.locator('#messages', { hasText: 'Acknowledge' }).waitFor();
+  assert.deepEqual(asked, ['/admin/imports/batch-1/release', '/admin/circuit-breakers/integration%3Apayment/reset', '/admin/alerts/alert-2/acknowledge']);
+  assert.equal(await item('Webhook').getByRole('link').getAttribute('href'), '#webhooks/store/sub-1');
+  assert.equal(await item('Tickets').locator('[data-help=dismiss]').count(), 0, 'there is no such call');
+  await item('Disk').getByRole('link').click();
+  await page.locator('#title', { hasText: 'Versions' }).waitFor();
+  await page.finish();
+});

@@ -95,6 +95,19 @@ test('first steps of an administrator: a client is made and used here', LIMIT, a
   await page.finish();
 });
 
+test('a client sees which of its imports need it', LIMIT, async () => {
+  const name = `${fresh('needs')}.csv`;
+  const form = new FormData();
+  form.append('file', new Blob(['Telefone\n11 98765-4321\n1\n']), name);
+  assert.equal((await fetch(`${gateway.url}imports`, { method: 'POST', headers: gateway.headers, body: form })).status, 202);
+  await eventually('the import to end', async () => (await admin(`imports?fileName=${name}`)).items[0].status === 'CompletedWithErrors');
+  const page = await openSignedIn('#overview', { as: 'client' });
+  const item = page.locator('.needs li', { hasText: `${name}: 1 record was not imported` });
+  await item.getByRole('link').click();
+  await page.locator('#title', { hasText: name }).waitFor();
+  await page.finish();
+});
+
 for (const [scheme, device, width] of [['light', 'desk', 1280], ['dark', 'phone', 390]]) {
   test(`overview, routes and first steps are accessible and fit: ${scheme}, ${device}`, LIMIT, async () => {
     await heal();

@@ -147,6 +147,34 @@ test('the theme is the system’s, or the person’s', LIMIT, async () => {
   await page.finish();
 });
 
+test('an administrator who may only look sees no buttons that change something', LIMIT, async () => {
+  const page = await openSignedIn('#outbox/ticket-return', { server: demo });
+  await page.getByRole('button', { name: 'Pause ticket-return' }).waitFor();
+  await page.evaluate(() => {
+    const session = JSON.parse(sessionStorage.getItem('dataflow.session'));
+    sessionStorage.setItem('dataflow.session', JSON.stringify({ ...session, me: { admin: 'night', role: 'read' } }));
+  });
+  await page.reload();
+  await page.locator('#account', { hasText: 'night' }).waitFor();
+  await page.locator('#outbox-found', { hasText: 'rows' }).waitFor();
+  assert.equal(await page.getByRole('button', { name: /Pause|Retry|Dismiss/ }).count(), 0);
+  await page.finish();
+});
+
+test('times are local with UTC in the title, or UTC by choice', LIMIT, async () => {
+  const page = await openSignedIn('#start', { server: demo });
+  await page.goto(`${demo.url}#versions`);
+  const time = page.locator('main time').first();
+  await time.waitFor();
+  assert.match(await time.getAttribute('title'), /^\d{4}-\d\d-\d\d [\d:.]+ · \d{4}-\d\d-\d\d [\d:.]+ UTC$/);
+  await page.locator('#account').click();
+  await page.locator('#zone').selectOption('utc');
+  await page.locator('main time').first().waitFor();
+  await eventually('only UTC', async () => /^\d{4}-\d\d-\d\d [\d:.]+ UTC$/.test(await page.locator('main time').first().getAttribute('title')));
+  await page.evaluate(() => localStorage.clear());
+  await page.finish();
+});
+
 test('can be used by keyboard, and every control has a name', LIMIT, async () => {
   const page = await openSignedIn('#overview', { server: demo });
   await page.locator('#state[data-state=ok]').waitFor();
