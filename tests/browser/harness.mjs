@@ -14,9 +14,6 @@ export const SHOTS = join(ROOT, 'build/browser');
 const FLAGS = ['--no-sandbox', '--headless', '--disable-gpu', '--disable-quic', '--no-first-run',
   '--disable-background-networking', '--disable-component-update', '--disable-sync'];
 
-// Calls that the console asks for and that an older replica lacks.
-const NEWER = /\/admin\/(attention|flow|alert-silences|maintenance-windows|.*causes)\b|\/preview$|\/mapping$|\/reasons\b/;
-
 export const LIMIT = { timeout: 150000 };
 
 const scratch = mkdtempSync(join(tmpdir(), 'dataflow-browser-'));
@@ -104,7 +101,7 @@ export async function open(server, { allowed = [], hash = '', ...options } = {})
   const page = await context.newPage();
   const trouble = [];
   page.on('console', (message) => {
-    const provoked = allowed.some((status) => message.text().includes(`status of ${status}`)) || (message.text().includes('status of 40') && NEWER.test(message.location().url));
+    const provoked = allowed.some((status) => message.text().includes(`status of ${status}`));
     if (['error', 'warning'].includes(message.type()) && !provoked) trouble.push(message.text());
   });
   page.on('pageerror', (error) => trouble.push(String(error)));
