@@ -238,7 +238,7 @@ def in_both_orders(lines, line_numbers):
     twins, numbers, begin = [], [], None
     starts = [i for i, line in enumerate(lines) if line.startswith("-- name: ")] + [len(lines)]
     for begin, end in zip(starts, starts[1:]):
-        if not any("{DESC}" in line for line in lines[begin:end]):
+        if not any("{DESC}" in line and not line.startswith("--") for line in lines[begin:end]):
             continue
         for i in range(begin, end):
             twins.append(lines[i].replace("{DESC}", "ASC").replace("{<}", ">"))

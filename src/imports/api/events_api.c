@@ -69,7 +69,7 @@ struct look {
     struct df_job job;
     struct df_uuid ids[GROUP];
     size_t count;
-    bool asked_in[2];    /* by enum df_lang */
+    bool asked_in[2]; /* by enum df_lang */
     struct df_imports *imports;
     struct df_batch_scene scene;
     struct df_buf asked; /* the ids, for the query */
