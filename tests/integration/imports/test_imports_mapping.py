@@ -553,31 +553,30 @@ def test_the_rate_and_the_time_that_is_left_are_told_while_it_works(peer, caller
     assert seen[-1]["rowsPerSecond"] is None and seen[-1]["remainingSeconds"] is None
 
 
-def test_previews_of_a_client_have_a_bound(server, caller):
+def half_preview(caller):
+    """A preview whose body has not arrived yet."""
     body, kind = multipart(CSV, "a.csv")
-    held = []
+    connection = caller.connect()
+    connection.putrequest("POST", "/imports/preview")
+    for name, value in {**caller.headers, "Content-Type": kind, "Content-Length": len(body)}.items():
+        connection.putheader(name, str(value))
+    connection.endheaders()
+    connection.send(body[:200])
+    return connection, body[200:]
+
+
+def test_previews_of_a_client_have_a_bound(server, caller):
+    held = [half_preview(caller) for _ in range(4)]
     try:
-        for _ in range(4):
-            connection = caller.connect()
-            connection.putrequest("POST", "/imports/preview")
-            for name, value in {**caller.headers, "Content-Type": kind, "Content-Length": len(body)}.items():
-                connection.putheader(name, str(value))
-            connection.endheaders()
-            connection.send(body[:200])
-            held.append(connection)
-
-        def is_refused():
-            answer = preview(caller, CSV)
-            return answer if answer.status == 429 else None
-
-        answer = wait_for(is_refused, "429")
-        assert int(answer.headers["Retry-After"]) > 0 and answer.code == "TooManyRequests"
+        wait_for(lambda: caller.get(f"/clients/{caller.id}/usage").json["uploads"]["inProgress"] == 4, "four previews")
+        answer = preview(caller, CSV)
+        assert answer.status == 429 and int(answer.headers["Retry-After"]) > 0
         assert preview(server.new_client(scopes=["imports"]), CSV).status == 200
         assert taken(upload(caller, CSV, "a.csv"))
-        for connection in held:
-            connection.send(body[200:])
+        for connection, rest in held:
+            connection.send(rest)
             assert caller.read(connection).status == 200
     finally:
-        for connection in held:
+        for connection, _ in held:
             connection.close()
     assert preview(caller, CSV).status == 200
