@@ -39,7 +39,7 @@ def guarded(_module_backends, tmp_path_factory):
 
 def some(path):
     for name, value in {"id": "1", "batchId": "01920f1e-6f0a-7c3e-9d53-4b2f6c1d8e70", "clientId": "nobody", "channel": "webhooks",
-                        "name": "x", "kind": "x"}.items():
+                        "deliveryId": "01920f1e-6f0a-7c3e-9d53-4b2f6c1d8e71", "name": "x", "kind": "x"}.items():
         path = path.replace("{" + name + "}", value)
     assert "{" not in path, f"{path}: say what stands for it"
     return path
