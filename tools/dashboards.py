@@ -237,8 +237,9 @@ def deliveries():
 def imports():
     records = "dataflow_import_records_total"
     receiving = [
-        graph("Uploads", "By outcome: accepted, replayed (the same key again), rejected, failed (the server's fault), abandoned by their sender.", "ops",
-              (per_second("dataflow_uploads_total", "outcome"), "{{outcome}}")),
+        graph("Uploads", "By outcome: accepted, replayed (the same key again), rejected, failed (the server's fault), abandoned by their sender. And previews.", "ops",
+              (per_second("dataflow_uploads_total", "outcome"), "{{outcome}}"),
+              (per_second("dataflow_import_previews_total", "outcome"), "preview {{outcome}}")),
         graph("Bytes of uploads", "Of the files that were accepted.", "Bps", (per_second("dataflow_upload_bytes_total"), "accepted")),
         graph("The bucket", "With imports.storage = s3: parts sent while uploads arrived, and times that an upload waited for the bucket.", "ops",
               (per_second("dataflow_upload_parts_total"), "parts"), (per_second("dataflow_upload_waits_total"), "waits")),

@@ -156,7 +156,7 @@ static void add_down(struct finding *f, const struct df_result *r, struct df_str
                      struct df_str target)
 {
     int64_t since_ms = df_col_time(r, attention_targets_DownSince);
-    struct item *i = add_item(f, "Breaker", f->now_ms - since_ms >= VERY_OLD_S * 1000);
+    struct item *i = add_item(f, "Breaker", f->now_ms - since_ms >= INT64_C(1000) * VERY_OLD_S);
     struct df_breaker_snapshot breaker;
 
     i->title = df_arena_printf(f->arena, DF_STR_FMT " is unreachable", DF_STR_ARG(target));
@@ -227,7 +227,7 @@ static void read_breaker(void *arg, const struct df_breaker_snapshot *s)
         if (df_str_eq(f->items[k].id, s->name) ||
             (f->items[k].target.len > 0 && df_str_starts(f->items[k].target, s->name)))
             return;
-    struct item *i = add_item(f, "Breaker", f->now_ms - s->since_ms >= VERY_OLD_S * 1000);
+    struct item *i = add_item(f, "Breaker", f->now_ms - s->since_ms >= INT64_C(1000) * VERY_OLD_S);
     i->id = kept(f, s->name);
     i->title = df_arena_printf(f->arena, DF_STR_FMT " is unreachable", DF_STR_ARG(i->id));
     i->cause = df_arena_printf(f->arena, "%lld of %lld calls failed", (long long)s->failed,

@@ -43,12 +43,10 @@ static struct word word_at(struct df_str s, size_t at)
     return w;
 }
 
-static size_t put(char *out, size_t at, const char *text)
+static size_t put(char *out, size_t at, struct df_str text)
 {
-    size_t len = strlen(text);
-
-    memcpy(out + at, text, len);
-    return at + len;
+    memcpy(out + at, text.ptr, text.len);
+    return at + text.len;
 }
 
 /* The word with each of its numbers replaced. */
@@ -58,7 +56,7 @@ static size_t put_word(char *out, size_t to, struct df_str word)
         if (!is_digit(word.ptr[i]))
             out[to++] = word.ptr[i];
         else if (i == 0 || !is_digit(word.ptr[i - 1]))
-            to = put(out, to, "{n}");
+            to = put(out, to, DF_STR("{n}"));
     }
     return to;
 }
@@ -76,7 +74,7 @@ struct df_str df_cause_of(struct df_str error, struct df_arena *a)
             continue;
         }
         if (w.digits >= ID_DIGITS && w.letters > 0) {
-            to = put(out, to, "{id}");
+            to = put(out, to, DF_STR("{id}"));
         } else if (is_status(s, at, w.len)) {
             memcpy(out + to, s.ptr + at, w.len);
             to += w.len;
@@ -183,13 +181,13 @@ static int compare_causes(const void *a, const void *b)
 
 struct df_cause **df_causes_top(struct df_causes *c, size_t most, size_t *ret_count)
 {
-    struct df_cause **all = df_arena_alloc(c->arena, (c->map.count + 1) * sizeof *all);
+    struct df_cause **all = DF_ARENA_ARRAY(c->arena, struct df_cause *, c->map.count + 1);
     struct df_cause *cause;
     size_t n = 0;
 
     for (size_t at = 0; (cause = df_map_next(&c->map, &at));)
         all[n++] = cause;
-    qsort(all, n, sizeof *all, compare_causes);
+    qsort(all, n, sizeof(struct df_cause *), compare_causes);
     *ret_count = n < most ? n : most;
     return all;
 }

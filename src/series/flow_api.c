@@ -22,7 +22,7 @@ struct window {
 static const struct window windows[] = {
     {"hour", SERIES_HOUR_MS, SERIES_MINUTE_MS},
     {"day", 24 * SERIES_HOUR_MS, 15 * SERIES_MINUTE_MS},
-    {"week", 7 * 24 * SERIES_HOUR_MS, SERIES_HOUR_MS},
+    {"week", SERIES_HOUR_MS * 24 * 7, SERIES_HOUR_MS},
 };
 
 struct flow {
