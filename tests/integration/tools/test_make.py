@@ -25,7 +25,7 @@ class Tree:
         self.log = folder / "called"
         for made in (self.folder, self.folder / "tools", self.programs):
             made.mkdir()
-        for name in ("Makefile", "src", "console", "scripts", "tests", "bench"):
+        for name in ("Makefile", "src", "console", "scripts", "lang", "tests", "bench"):
             (self.folder / name).symlink_to(ROOT / name)
         for tool in (ROOT / "tools").iterdir():
             if tool.name != "install-deps":

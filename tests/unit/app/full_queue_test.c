@@ -21,7 +21,10 @@
 #define UUID      "018f3a50-1111-7abc-8def-001122334455"
 #define JSON      "Content-Type: application/json\r\n"
 #define FORM      "Content-Type: multipart/form-data; boundary=b\r\n"
-#define TIMES     6 /* more than there are places for a client's reports */
+#define UPLOAD                                                                                     \
+    "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.csv\"\r\n\r\n"             \
+    "PhoneNumber\r\n\r\n--b--\r\n"
+#define TIMES 6 /* more than there are places for a client's reports */
 
 /* What a route is asked with, where a plain request will not do. */
 static const struct {
@@ -67,9 +70,8 @@ static const struct {
              "\"status\":\"200\"}"},
     {"GET /api/functional-ack", .query = "?businessDocId=1"},
     {"POST /events", .headers = JSON, .body = "{\"eventType\":\"e\",\"payload\":1}"},
-    {"POST /imports", .headers = FORM,
-     .body = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.csv\"\r\n\r\n"
-             "PhoneNumber\r\n\r\n--b--\r\n"},
+    {"POST /imports", .headers = FORM, .body = UPLOAD},
+    {"POST /imports/preview", .headers = FORM, .body = UPLOAD},
     {"POST /imports/{batchId}/acks", .headers = JSON,
      .body = "{\"ackId\":\"a\",\"chunkId\":1,\"status\":\"Imported\"}"},
     {"POST /clients/{clientId}/webhooks", .headers = JSON,
@@ -84,6 +86,11 @@ static const struct {
     {"POST /admin/outbox/{channel}/pause", .headers = JSON, .body = "{}"},
     {"POST /admin/outbox/{channel}/resume", .headers = JSON, .body = "{}"},
     {"GET /admin/search", .query = "?q=ab"},
+    {"GET /search", .query = "?q=ab"},
+    {"PUT /clients/{clientId}/mapping", .headers = JSON, .body = "{\"mapping\":{}}"},
+    {"POST /clients/{clientId}/webhooks/{id}/replay", .query = "?since=2026-01-01T00:00:00Z"},
+    /* It needs a time of the next 30 days, which no table has. */
+    {"POST /admin/alert-silences", .headers = JSON, .body = "{}", .status = "400"},
     {"POST /admin/tickets/reprocess", .headers = JSON, .body = "{\"all\":true}"},
     {"PATCH /api/counterparties", .query = "?businessEntity=E&businessDocID=1",
      .headers = JSON "If-Match: \"1-1-1\"\r\n", .body = "{\"status\":\"Processed\"}"},
@@ -164,8 +171,9 @@ static int stop(void **state)
 
 static void fill_in(const char *pattern, char *out, size_t size)
 {
-    bool has_uuid =
-        strncmp(pattern, "/clients/", 9) == 0 || strncmp(pattern, "/admin/purge/", 13) == 0;
+    bool has_uuid = strncmp(pattern, "/clients/", 9) == 0 ||
+                    strncmp(pattern, "/admin/purge/", 13) == 0 ||
+                    strncmp(pattern, "/admin/alert", 12) == 0;
     const struct {
         const char *name;
         const char *value;
@@ -174,6 +182,7 @@ static void fill_in(const char *pattern, char *out, size_t size)
         {"{channel}", "webhooks"}, {"{name}", "down"},
         {"{path...}", "a/b"},      {"{file}", "nothing"},
         {"{kind}", "ticket"},      {"{id}", has_uuid ? UUID : "1"},
+        {"{deliveryId}", UUID},
     };
     size_t len = 0;
 
