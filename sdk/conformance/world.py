@@ -13,6 +13,7 @@ import threading
 import time
 
 TIMEOUT = 60
+BUILT = 170  # a driver's first answer: it may have to be installed and built before
 
 
 class Driver:
@@ -27,7 +28,7 @@ class Driver:
         self._waiting = {}
         self._lock = threading.Lock()
         threading.Thread(target=self._read, daemon=True).start()
-        self.hello = self.ask({"op": "hello"})["ok"]
+        self.hello = self.begin({"op": "hello"})(BUILT)["ok"]
 
     def _read(self):
         for line in self.process.stdout:
@@ -46,7 +47,7 @@ class Driver:
             self._waiting[number] = arrived
             self.process.stdin.write(json.dumps({"id": number, **request}).encode() + b"\n")
             self.process.stdin.flush()
-        return lambda: arrived.get(timeout=TIMEOUT)
+        return lambda seconds=TIMEOUT: arrived.get(timeout=seconds)
 
     def ask(self, request):
         return self.begin(request)()
