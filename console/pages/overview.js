@@ -92,7 +92,7 @@ async function ownItems(signal) {
   const asks = [];
   if (hasScope('imports')) {
     asks.push(...['CompletedWithErrors', 'Failed'].map(async (status) => (await get('imports', { status, pageSize: 5 }, { signal })).items
-      .filter((b) => Date.now() - Date.parse(b.createdAt) < RECENT_MS && (b.canRetry ?? true))
+      .filter((b) => Date.now() - Date.parse(b.createdAt) < RECENT_MS && ((b.canRetry ?? true) || b.canMend))
       .map((b) => ({ key: b.batchId, title: b.errorCount ? t('own.import', { n: b.errorCount }) : t('own.failed'), name: b.fileName, cause: b.lastError, since: b.completedAt ?? b.createdAt, href: address(['imports', b.batchId]) }))));
   }
   asks.push(get(path('clients', clientId(), 'webhooks'), {}, { signal }).then(({ items }) => items.filter((w) => w.failureSince)
