@@ -47,8 +47,16 @@ DF_METRIC_FAMILY(previews_total) = {
     .labels = {"outcome"},
 };
 
+enum preview_outcome { PREVIEW_MADE, PREVIEW_REFUSED, PREVIEW_OUTCOMES };
+
+static const struct df_str outcome_names[PREVIEW_OUTCOMES] = {
+    [PREVIEW_MADE] = DF_STR_INIT("made"),
+    [PREVIEW_REFUSED] = DF_STR_INIT("refused"),
+};
+
 struct df_previews {
     struct df_receiver *receiver;
+    struct df_metric *totals[PREVIEW_OUTCOMES]; /* there from the start: a rate needs the 0 */
     struct df_pool pool;
     struct df_mutex lock;
     struct df_list open DF_GUARDED_BY(lock);
@@ -141,9 +149,8 @@ void df_preview_end(struct df_receive *up)
 {
     struct df_previews *all = up->receiver->previews;
     struct df_preview *p = up->preview;
-    struct df_str outcome = p->made ? DF_STR("made") : DF_STR("refused");
 
-    df_metric_add(df_metric_get(&previews_total, &outcome), 1);
+    df_metric_add(all->totals[p->made ? PREVIEW_MADE : PREVIEW_REFUSED], 1);
     if (p->fd >= 0)
         (void)close(p->fd);
     p->fd = -1;
@@ -660,7 +667,8 @@ struct df_previews *df_previews_new(struct df_receiver *r)
 {
     struct df_previews *p = df_calloc(1, sizeof(*p));
 
-    df_metric_register(&previews_total);
+    for (size_t i = 0; i < PREVIEW_OUTCOMES; i++)
+        p->totals[i] = df_metric_get(&previews_total, &outcome_names[i]);
     p->receiver = r;
     df_mutex_init(&p->lock);
     df_pool_start(&p->pool, "previews", PREVIEW_THREADS, PREVIEWS_MAX, make_preview, NULL);
