@@ -498,9 +498,9 @@ def test_the_policy_holds_for_previews(server, caller):
 
 def test_a_preview_leaves_no_file_behind(server, caller):
     data = server.directory / "data"
-    before = sorted(data.rglob("*"))
+    before = set(data.rglob("*"))
     looked(caller, workbook([["Fone"], ["1"]]), "a.xlsx")
-    assert sorted(data.rglob("*")) == before
+    assert set(data.rglob("*")) <= before  # what an earlier batch left may go meanwhile
 
 
 # --- a batch as it is seen ---------------------------------------------------------------------------
