@@ -1163,7 +1163,8 @@ def test_a_batch_that_failed_half_way_is_not_completed_by_a_retry(make_server, m
     client = server.new_client()
     peer.answer = lambda request: (400 if request.chunk < 3 else 202, {"ackId": "a"})
     batch = send(client, leads(60))
-    wait_for(lambda: [c[0] for c in chunk_rows(server, batch).values()].count("AwaitingAck") == 2, "two chunks awaited")
+    wait_for(lambda: sorted(c[0] for c in chunk_rows(server, batch).values() if c[0] != "Pending") ==
+             ["AwaitingAck"] * 2 + ["Error"] * 2, "two chunks refused and two awaited")
     server.kill()
     [file] = (directory(server, batch) / "original").iterdir()
     file.write_bytes(b"[]")
