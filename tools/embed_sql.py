@@ -82,6 +82,9 @@ first and `>` in the second. Lists are read in both orders by it (src/access/lis
     -- row: list_key
     SELECT o.Id, o.CreatedAt FROM Orders AS o WHERE o.Id {<} :after_id ORDER BY o.Id {DESC} LIMIT :limit OFFSET :offset;
 
+The time in such a list is called `:after_at`. It is given as the text that the database has (df_col_exact_time), and SQL
+Server must be told that it is a time.
+
 Brackets quote a name in SQLite and SQL Server but index an array in PostgreSQL, so they need a dialect line. In PostgreSQL write `x[a : b]` with spaces, since `:b` is a parameter, and the functions
 behind the operators that contain a question mark (jsonb_exists).
 
@@ -114,6 +117,7 @@ IDENT = re.compile(r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*")
 NUMBER = re.compile(r"\d[A-Za-z0-9_.]*")
 PARAM = re.compile(r":([A-Za-z_][A-Za-z0-9_]*)")
 EACH = re.compile(r"IN\s+EACH_(INT|UUID)\(:([A-Za-z_][A-Za-z0-9_]*)\)")
+CURSOR_TIME = "after_at"
 EACH_SQL = {
     "sqlite": ("IN (SELECT value FROM json_each(", "))"),
     "postgres": ("= ANY(CAST(translate(", ", '[]\"', '{}') AS {type}[]))"),
@@ -755,6 +759,8 @@ def render(text, dialect, params):
         if len(p) == 2:
             kind = EACH_TYPE[p[1]].get(dialect, "")
             before, after = before.replace("{type}", kind), after.replace("{type}", kind)
+        if dialect == "sqlserver" and p[0] == CURSOR_TIME:
+            before, after = "CAST(", " AS DATETIME2)"
         out.append(before + {"sqlite": f"?{n + 1}", "postgres": f"${n + 1}", "sqlserver": "?"}[dialect] + after)
         # :a directly followed by a digit or letter cannot happen: the name would have taken it.
     return "".join(out).strip().rstrip(";"), markers

@@ -15,8 +15,8 @@
 
 static struct df_value place_time(const struct df_page *p, bool oldest)
 {
-    if (p->from_cursor)
-        return df_time(p->cursor.at_ms);
+    if (p->from_cursor && p->cursor.at[0])
+        return df_text(df_str_c(p->cursor.at));
     return df_time(oldest ? 0 : END_MS);
 }
 
@@ -102,6 +102,7 @@ struct found {
     struct df_ids ids;
     int64_t count;
     struct df_cursor last;
+    bool is_named; /* `last` can be written */
 };
 
 static void read_key(void *arg, struct df_result *r)
@@ -112,7 +113,7 @@ static void read_key(void *arg, struct df_result *r)
     if (f->count++ >= f->page->size) /* there is a next page */
         return;
     df_ids_add(&f->ids, id);
-    f->last.at_ms = df_col_time(r, list_key_CreatedAt);
+    f->is_named = df_cursor_set_at(&f->last, df_col_exact_time(r, list_key_CreatedAt));
     if (f->page->by_uuid)
         (void)df_uuid_parse(id, &f->last.uuid);
     else
@@ -133,7 +134,7 @@ enum df_code df_list_rows(struct df_db *db, const struct df_list_query *q, struc
     if (ret_shown)
         *ret_shown = more ? p->size : f.count;
     p->next[0] = '\0';
-    if (code == DF_OK && more && p->list)
+    if (code == DF_OK && more && p->list && f.is_named)
         df_cursor_write(&f.last, p->list, p->next);
     if (code != DF_OK || f.count == 0)
         return code;

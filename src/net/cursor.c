@@ -1,8 +1,10 @@
 /*
- * The text is base64url of "LIST:n:MS:ID", or "o" for the oldest first. One cursor has one
+ * The text is base64url of "LIST:n:ID:TIME", or "o" for the oldest first. One cursor has one
  * spelling, so what is parsed and written again is the same text.
  */
 #include "net/cursor.h"
+
+#include "base/clock.h"
 
 #include <assert.h>
 #include <sodium.h>
@@ -10,11 +12,22 @@
 #include <string.h>
 
 #define VARIANT   sodium_base64_VARIANT_URLSAFE_NO_PADDING
-#define PLAIN_MAX 112
+#define PLAIN_MAX 116
 #define END_MS    INT64_C(253402300799999) /* of the year 9999 */
 
 static_assert(sodium_base64_ENCODED_LEN(PLAIN_MAX, VARIANT) <= DF_CURSOR_TEXT_MAX + 1,
               "a cursor fits its text");
+
+bool df_cursor_set_at(struct df_cursor *c, struct df_str at)
+{
+    int64_t ms;
+
+    if (at.len > DF_CURSOR_AT_MAX || !df_time_parse(at, &ms) || ms < 0 || ms > END_MS)
+        return false;
+    memcpy(c->at, at.ptr, at.len);
+    c->at[at.len] = '\0';
+    return true;
+}
 
 void df_cursor_write(const struct df_cursor *c, const char *list, char out[DF_CURSOR_TEXT_MAX + 1])
 {
@@ -25,8 +38,8 @@ void df_cursor_write(const struct df_cursor *c, const char *list, char out[DF_CU
         (void)snprintf(id, sizeof id, DF_STR_FMT, DF_STR_ARG(df_uuid_str(&c->uuid)));
     else
         (void)snprintf(id, sizeof id, "%lld", (long long)c->id);
-    int len = snprintf(plain, sizeof plain, "%s:%c:%lld:%s", list, c->oldest_first ? 'o' : 'n',
-                       (long long)c->at_ms, id);
+    int len =
+        snprintf(plain, sizeof plain, "%s:%c:%s:%s", list, c->oldest_first ? 'o' : 'n', id, c->at);
     (void)sodium_bin2base64(out, DF_CURSOR_TEXT_MAX + 1, (const unsigned char *)plain, (size_t)len,
                             VARIANT);
 }
@@ -40,7 +53,7 @@ bool df_cursor_parse(struct df_str text, const char *list, bool by_uuid, struct 
 {
     unsigned char plain[PLAIN_MAX];
     char again[DF_CURSOR_TEXT_MAX + 1];
-    struct df_str name, order, at;
+    struct df_str name, order, id;
     size_t len = 0;
 
     *ret = (struct df_cursor){.by_uuid = by_uuid};
@@ -49,11 +62,10 @@ bool df_cursor_parse(struct df_str text, const char *list, bool by_uuid, struct 
         return false;
     struct df_str rest = df_str_cut(df_str_n((const char *)plain, len), ':', &name);
     rest = df_str_cut(rest, ':', &order);
-    struct df_str id = df_str_cut(rest, ':', &at);
+    struct df_str at = df_str_cut(rest, ':', &id);
     ret->oldest_first = df_str_eq(order, DF_STR("o"));
     if (!df_str_eq(name, df_str_c(list)) || !(ret->oldest_first || df_str_eq(order, DF_STR("n"))) ||
-        !df_str_to_i64(at, &ret->at_ms) || ret->at_ms < 0 || ret->at_ms > END_MS ||
-        !parse_id(id, by_uuid, ret))
+        !parse_id(id, by_uuid, ret) || (at.len > 0 && !df_cursor_set_at(ret, at)))
         return false;
     df_cursor_write(ret, list, again);
     return df_str_eq(text, df_str_c(again));

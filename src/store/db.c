@@ -384,6 +384,11 @@ int64_t df_col_time(const struct df_result *r, size_t col)
     return r->db->ops->col_time(r, col);
 }
 
+struct df_str df_col_exact_time(const struct df_result *r, size_t col)
+{
+    return r->db->ops->col_exact_time ? r->db->ops->col_exact_time(r, col) : df_col_text(r, col);
+}
+
 struct df_str df_col_text(const struct df_result *r, size_t col)
 {
     return r->db->ops->col_text(r, col);

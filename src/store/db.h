@@ -175,6 +175,9 @@ int64_t df_col_int(const struct df_result *r, size_t col); /* 0 for NULL */
 bool df_col_bool(const struct df_result *r, size_t col);
 int64_t df_col_time(const struct df_result *r, size_t col);       /* milliseconds; -1 for NULL */
 struct df_str df_col_text(const struct df_result *r, size_t col); /* absent for NULL; UUIDs too */
+/* A time as the database orders it: with all digits, and on SQLite in whatever form it was written.
+ * For a place in a list, to be given back as text. */
+struct df_str df_col_exact_time(const struct df_result *r, size_t col);
 struct df_str df_col_blob(struct df_result *r, size_t col);
 
 /*

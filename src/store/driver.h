@@ -46,6 +46,7 @@ struct df_db_ops {
     bool (*col_bool)(const struct df_result *r, size_t col);
     int64_t (*col_time)(const struct df_result *r, size_t col);
     struct df_str (*col_text)(const struct df_result *r, size_t col);
+    struct df_str (*col_exact_time)(const struct df_result *r, size_t col); /* NULL: as col_text */
     struct df_str (*col_blob)(struct df_result *r, size_t col);
 
     enum df_code (*exec)(struct df_db *db, const struct df_query *q, const struct df_value *params,

@@ -513,6 +513,7 @@ const struct df_db_ops df_odbc_ops = {
     .col_bool = df_odbc_col_bool,
     .col_time = df_odbc_col_time,
     .col_text = df_odbc_col_text,
+    .col_exact_time = df_odbc_col_exact_time,
     .col_blob = df_odbc_col_blob,
     .exec = odbc_exec,
     .exec_many = odbc_exec_many,

@@ -95,6 +95,7 @@ enum odbc_kind { ODBC_INT, ODBC_REAL, ODBC_NUMBER, ODBC_TIME, ODBC_UUID, ODBC_BL
 
 struct odbc_cell {
     bool null;
+    unsigned ticks; /* of a time: its tenths of a microsecond behind the millisecond */
     union {
         int64_t i;
         double d;
@@ -253,6 +254,7 @@ int64_t df_odbc_col_int(const struct df_result *r, size_t col);
 bool df_odbc_col_bool(const struct df_result *r, size_t col);
 int64_t df_odbc_col_time(const struct df_result *r, size_t col);
 struct df_str df_odbc_col_text(const struct df_result *r, size_t col);
+struct df_str df_odbc_col_exact_time(const struct df_result *r, size_t col);
 struct df_str df_odbc_col_blob(struct df_result *r, size_t col);
 
 #endif

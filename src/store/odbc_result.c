@@ -160,6 +160,17 @@ struct df_str df_odbc_col_text(const struct df_result *r, size_t col)
     return c->s;
 }
 
+struct df_str df_odbc_col_exact_time(const struct df_result *r, size_t col)
+{
+    const struct odbc_cell *c = cell_of(r, col);
+    struct df_str text = df_odbc_col_text(r, col);
+
+    if (!c || kind_of(r, col) != ODBC_TIME || c->ticks == 0)
+        return text;
+    struct df_arena *arena = (struct df_arena *)(uintptr_t)&result_of(r)->text;
+    return df_arena_printf(arena, "%.*s%04uZ", DF_TIME_LEN - 1, text.ptr, c->ticks);
+}
+
 struct df_str df_odbc_col_blob(struct df_result *r, size_t col)
 {
     return df_odbc_col_text(r, col);

@@ -240,8 +240,10 @@ static bool get_cell(struct run *r, size_t col, enum odbc_kind kind, struct odbc
         break;
     case ODBC_TIME:
         ok = get_data(r, col, SQL_C_TYPE_TIMESTAMP, &t, sizeof(t), &length);
-        if (ok && length != SQL_NULL_DATA)
+        if (ok && length != SQL_NULL_DATA) {
             cell->i = join_time(&t);
+            cell->ticks = (unsigned)(t.fraction % 1000000 / 100);
+        }
         break;
     case ODBC_UUID:
         ok = get_data(r, col, SQL_C_GUID, &u, sizeof(u), &length);

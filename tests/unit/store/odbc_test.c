@@ -51,6 +51,9 @@ QUERY(key_count, 0, "SELECT COUNT(*) FROM Keys");
 QUERY(key_sum, 0, "SELECT SUM(Amount), AVG(Amount) FROM Keys");
 QUERY(nonsense, 0, "SELECT Nothing FROM Nowhere");
 QUERY(backend_pid, 0, "SELECT pg_backend_pid()");
+QUERY(moments, 0,
+      "SELECT TIMESTAMP '2026-01-02 03:04:05.678543', TIMESTAMP '2026-01-02 03:04:05.678', "
+      "CAST(NULL AS TIMESTAMP), 'x'");
 QUERY(sleep_long, 0, "SELECT pg_sleep(20)");
 
 static void build_connection_string(const char *url)
@@ -181,6 +184,22 @@ static void every_type_comes_back_as_it_went(void **state)
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         round_trip((int64_t)i, rows[i]);
+}
+
+/* A place in a list needs all digits; everything else sees milliseconds. */
+static void an_exact_time_has_all_digits(void **state)
+{
+    struct df_result *r = NULL;
+
+    (void)state;
+    assert_ok(df_db_query(db, &moments, NULL, 0, &r, &err), &err);
+    assert_int_equal(df_result_step(r, &err), DF_ROW);
+    check_str(df_col_text(r, 0), DF_STR("2026-01-02T03:04:05.678Z"));
+    check_str(df_col_exact_time(r, 0), DF_STR("2026-01-02T03:04:05.6785430Z"));
+    check_str(df_col_exact_time(r, 1), DF_STR("2026-01-02T03:04:05.678Z"));
+    assert_null(df_col_exact_time(r, 2).ptr);
+    check_str(df_col_exact_time(r, 3), DF_STR("x"));
+    df_result_free(r);
 }
 
 /* Around the sizes at which a parameter is bound otherwise and a column read in pieces. */
@@ -781,6 +800,7 @@ int main(void)
 #define WITH_DB(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         WITH_DB(every_type_comes_back_as_it_went),
+        WITH_DB(an_exact_time_has_all_digits),
         WITH_DB(text_and_blobs_of_all_sizes_pass),
         WITH_DB(numbers_of_other_types_are_read),
         WITH_DB(rows_of_a_batch_are_told_apart),
