@@ -1,17 +1,18 @@
 'use strict';
 const http = require('node:http');
+const { once } = require('node:events');
 const { createHash, createHmac, randomUUID } = require('node:crypto');
 const operations = require('./lib/operations.js');
 
 const BODY_MAX = 64 << 20;
 const OVER = ['Completed', 'CompletedWithErrors', 'Failed', 'Cancelled'];
-// The most exact path first: /api/tickets/callback is none of /api/tickets/{id}.
+// The most exact path first: /api/tickets/callback is none of /api/tickets/{id}. {path}, of an integration, may have several parts.
 const ROUTES = [...new Set(Object.values(operations).map((text) => text.split(' ').slice(0, 2).join(' ')))]
   .sort((a, b) => a.split('{').length - b.split('{').length || b.length - a.length)
   .map((operation) => {
     const [method, path] = operation.split(' ');
     const names = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1]);
-    return { operation, method, names, pattern: new RegExp(`^${path.replace(/\./g, '\\.').replace(/\{\w+\}/g, '([^/]+)')}$`) };
+    return { operation, method, names, pattern: new RegExp(`^${path.replace(/\./g, '\\.').replace('{path}', '(.+)').replace(/\{\w+\}/g, '([^/]+)')}$`) };
   });
 
 /**
@@ -21,7 +22,7 @@ const ROUTES = [...new Set(Object.values(operations).map((text) => text.split(' 
 class FakeServer {
   static async start() {
     const fake = new FakeServer();
-    await new Promise((resolve) => fake.server.listen(0, '127.0.0.1', resolve));
+    await once(fake.server.listen(0, '127.0.0.1'), 'listening');
     fake.baseUrl = `http://127.0.0.1:${fake.server.address().port}`;
     fake.options = { baseUrl: fake.baseUrl, clientId: 'test', clientSecret: 'test', adminKey: 'test', retryBaseMs: 1 };
     return fake;
