@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import socket
 import subprocess
+import time
 
 import openpyxl
 import pg
@@ -69,15 +71,30 @@ def test_the_receiver_of_webhooks_runs_as_printed(project, server):
     port = pg.free_port()
     made = caller.post(f"/clients/{caller.id}/webhooks", {"url": f"http://127.0.0.1:{port}/"}).json
     with subprocess.Popen(["node", "receiver.mjs"], cwd=project, env=os.environ | {"PORT": str(port), "WEBHOOK_SECRETS": f"another-secret {made['secret']}"},
-                          stdout=subprocess.PIPE, text=True) as receiver:
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as receiver:
         try:
             wait_for(lambda: subprocess.run(["curl", "-s", "-o", "/dev/null", f"http://127.0.0.1:{port}/"], check=False, timeout=20).returncode == 0, "the receiver")
             assert caller.post(f"/clients/{caller.id}/webhooks/{made['id']}/test").status == 202
             assert receiver.stdout.readline() == "Test \n"
             forged = subprocess.run(["curl", "-s", "-w", "%{http_code}", "-d", "{}", f"http://127.0.0.1:{port}/"], capture_output=True, check=False, timeout=20)
             assert forged.stdout == b"401"
+            long = subprocess.run(["curl", "-s", "-w", "%{http_code}", "-H", "Expect:", "--data-binary", "@-", f"http://127.0.0.1:{port}/"],
+                                  input=bytes((1 << 20) + 1), capture_output=True, check=False, timeout=20)
+            assert long.stdout == b"400"
+            break_off(port)
+            assert caller.post(f"/clients/{caller.id}/webhooks/{made['id']}/test").status == 202
+            assert receiver.stdout.readline() == "Test \n", "it goes on"
         finally:
             receiver.terminate()
+        # Before these come the empty requests that waited for it to listen.
+        assert receiver.stderr.read().splitlines()[-3:] == ["there is no signature", "the body is too long", "aborted"]
+
+
+def break_off(port):
+    """A client that leaves in the middle of its body."""
+    with socket.create_connection(("127.0.0.1", port), 20) as s:
+        s.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        time.sleep(0.2)  # it is being read
 
 
 def test_the_tests_of_a_user_run_as_printed(project):

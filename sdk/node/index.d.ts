@@ -20,7 +20,7 @@ export interface ClientOptions {
   retryCapMs?: number;
   /** A `Retry-After` that is longer is not waited for: the error is thrown. Default 60000. */
   maxRetryAfterMs?: number;
-  /** How long a try may stand still; default 60000. */
+  /** How long a try may stand still, also while it connects; 0: for ever; default 60000. */
   timeoutMs?: number;
   /** For proxies, private authorities or client certificates. */
   agent?: HttpAgent | HttpsAgent;
@@ -34,6 +34,7 @@ export interface CallOptions {
   timeout?: number;
   /** Instead of the client's. */
   retries?: number;
+  /** Of uploads, `events.publish` and `integrations.call`, which may be repeated with it. No other call takes one. */
   idempotencyKey?: string;
   /** The `ETag` of what is changed. */
   ifMatch?: string;
@@ -105,7 +106,7 @@ export interface UploadOptions extends CallOptions {
 export type Upload<T> = (source: Source, fields?: UploadFields, options?: UploadOptions) => Promise<T>;
 
 export interface WaitOptions<B> extends CallOptions {
-  /** Milliseconds after which a TimeoutError is thrown; default: never. */
+  /** Milliseconds (at most 24 days) after which a TimeoutError is thrown; default: never. */
   timeout?: number;
   onProgress?(batch: B): void;
   /** false: only by asking. */
@@ -126,7 +127,9 @@ export interface IntegrationOptions extends CallOptions {
   /** `enqueue`: if the other side is away the server keeps the call and makes it later (status 202). */
   onUnavailable?: 'enqueue';
 }
+/** What the other side answered, errors too. A problem document, 408, 429 and 5xx are the server's own, and thrown. */
 export interface IntegrationAnswer {
+  /** Look at it: it need not be a success. */
   status: number;
   headers: IncomingHttpHeaders;
   /** Parsed if it is JSON, else a Buffer. */

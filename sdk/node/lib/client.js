@@ -3,9 +3,10 @@ const fs = require('node:fs');
 const { randomUUID } = require('node:crypto');
 const { setTimeout: sleep } = require('node:timers/promises');
 const { pipeline } = require('node:stream/promises');
-const { Transport, aborted } = require('./http.js');
+const { Transport, isSuccess, isTransient } = require('./http.js');
+const { TIMER_MAX, aborted, failureOf } = require('./exchange.js');
 const { AbortError, ApiError, NetworkError, TimeoutError } = require('./errors.js');
-const { multipart } = require('./upload.js');
+const { fileOf, multipart, release } = require('./upload.js');
 const { events } = require('./events.js');
 const operations = require('./operations.js');
 
@@ -59,20 +60,16 @@ class Pages {
 
 /** A file that the server sends: `stream` once, or one of the others. */
 class Download {
-  constructor(res, failure) {
+  constructor(res, request) {
     this.stream = res;
     this.contentType = res.headers['content-type'] ?? null;
-    Object.defineProperty(this, 'failure', { value: failure });
+    Object.defineProperty(this, 'request', { value: request }); // not shown
   }
 
   async bytes() {
-    try {
-      const parts = [];
-      for await (const part of this.stream) parts.push(part);
-      return Buffer.concat(parts);
-    } catch (error) {
-      throw this.failure(error);
-    }
+    const parts = [];
+    for await (const part of this.read()) parts.push(part);
+    return Buffer.concat(parts);
   }
 
   async text() {
@@ -87,11 +84,20 @@ class Download {
   async save(path) {
     const part = `${path}.${randomUUID()}.part`;
     try {
-      await pipeline(this.stream, fs.createWriteStream(part, { flags: 'wx' }));
+      await pipeline(this.read(), fs.createWriteStream(part, { flags: 'wx' }));
       await fs.promises.rename(part, path);
     } catch (error) {
-      await fs.promises.rm(part, { force: true });
-      throw this.stream.errored ? this.failure(error) : error;
+      this.stream.destroy();
+      await fs.promises.rm(part, { force: true }).catch(() => {}); // the first error is the one to tell
+      throw error;
+    }
+  }
+
+  async *read() {
+    try {
+      for await (const part of this.stream) yield part;
+    } catch (error) {
+      throw failureOf(error, this.request);
     }
   }
 }
@@ -125,11 +131,12 @@ function method(client, text) {
       values.unshift(segment(clientId));
     }
     const path = template.replace(/\{\w+\}/g, () => values.shift());
-    const request = { repeatable: is('repeat'), ...options, method: verb, path, query, body: body === undefined ? null : Buffer.from(JSON.stringify(body)) };
-    if (is('key')) request.idempotencyKey ??= randomUUID();
+    // A key that a call does not take, and the server therefore does not look at, makes nothing safe to repeat.
+    const request = { ...options, repeatable: is('repeat') || is('key'), method: verb, path, query, body: body === undefined ? null : Buffer.from(JSON.stringify(body)) };
+    if (is('key')) request.idempotencyKey ||= randomUUID();
     if (is('page')) return new Pages((q) => client.transport.json({ ...request, query: q }), query);
     if (is('file')) {
-      return client.transport.send({ ...request, headers: { accept: '*/*', ...options.headers }, read: (res) => new Download(res, (error) => client.transport.failure(error, request)) });
+      return client.transport.send({ ...request, headers: { accept: '*/*', ...options.headers }, read: (res) => new Download(res, request) });
     }
     if (is('events')) return watch(client, request);
     if (is('text')) return client.transport.json({ ...request, text: true, headers: { accept: 'text/plain', ...options.headers } });
@@ -143,7 +150,7 @@ async function* watch(client, request) {
     if (!/^text\/event-stream/.test(res.headers['content-type'] ?? '')) throw new NetworkError('the server sends no events here');
     yield* events(res);
   } catch (error) {
-    throw client.transport.failure(error, request);
+    throw failureOf(error, request);
   } finally {
     res.destroy();
   }
@@ -153,10 +160,15 @@ async function* watch(client, request) {
 function uploader(client, path, keyed) {
   return async (source, fields = {}, options = {}) => {
     const { fileName, contentType, onProgress, ...rest } = options;
-    const body = await multipart(source, fields, { fileName: fileName ?? fields.fileName, contentType, onProgress });
-    const request = { repeatable: true, ...rest, method: 'POST', path, body, headers: { ...rest.headers, 'content-type': body.type } };
-    if (keyed) request.idempotencyKey ??= randomUUID();
-    return client.transport.json(request);
+    const file = await fileOf(source);
+    try {
+      const body = multipart(file, fields, { fileName: fileName ?? fields.fileName, contentType, onProgress });
+      const request = { ...rest, repeatable: true, method: 'POST', path, body, headers: { ...rest.headers, 'content-type': body.type } };
+      if (keyed) request.idempotencyKey ||= randomUUID();
+      return await client.transport.json(request);
+    } finally {
+      release(file.once); // an answer may have come before anything was read
+    }
   };
 }
 
@@ -171,7 +183,7 @@ function waiter(imports) {
     const onAbort = () => stop.abort(given.reason);
     if (given?.aborted) throw aborted(given);
     given?.addEventListener('abort', onAbort, { once: true });
-    const timer = timeout < Infinity ? setTimeout(() => stop.abort(), timeout) : undefined;
+    const timer = timeout < Infinity ? setTimeout(() => stop.abort(), Math.min(timeout, TIMER_MAX)) : undefined;
     const call = { ...rest, signal: stop.signal };
     let last;
     const tell = (batch) => {
@@ -183,10 +195,11 @@ function waiter(imports) {
     let wellAt = Date.now();
     try {
       for (let idle = 0; ; idle++) {
+        let follows = false;
         try {
           if (byEvents) {
             for await (const { data } of imports.watch(batchId, { ...call, retries: 0 })) {
-              wellAt = Date.now();
+              follows = true;
               idle = 0;
               if (tell(data)) break;
             }
@@ -194,6 +207,7 @@ function waiter(imports) {
         } catch (error) {
           if (!maybeLater(error, true)) throw error;
         }
+        if (follows) wellAt = Date.now(); // the server was there until the events ended, however few there were
         try {
           const batch = await imports.get(batchId, call);
           wellAt = Date.now();
@@ -217,27 +231,41 @@ function waiter(imports) {
 /** Whether a call of wait() that failed is worth another. Without events there is still the other call, which tells. */
 function maybeLater(error, ofEvents) {
   if (error instanceof AbortError) return false;
-  if (error instanceof ApiError) return error.status >= 500 || error.status === 429 || (ofEvents && ![401, 403].includes(error.status));
+  if (error instanceof ApiError) return isTransient(error.status) || (ofEvents && ![401, 403].includes(error.status));
   return error instanceof NetworkError;
 }
 
-/** /integrations/{name}/{path}: what the other side answered. An error of its own is thrown as one of the server's is. */
+/** /integrations/{name}/{path}: what the other side answered, errors too. What the server itself refuses is thrown. */
 function integration(client) {
   return async (name, path = '', options = {}) => {
     const { method: verb = 'GET', query, body, onUnavailable, headers, ...rest } = options;
     const isBytes = typeof body === 'string' || body instanceof Uint8Array;
     const request = {
-      ...rest, method: verb, query: { ...query, onUnavailable }, headers: { accept: '*/*', ...headers },
+      ...rest, repeatable: Boolean(rest.idempotencyKey), method: verb, query: { ...query, onUnavailable }, headers: { accept: '*/*', ...headers },
       path: `/integrations/${[name, ...String(path).split('/').filter(Boolean)].map(segment).join('/')}`,
       body: body === undefined ? null : Buffer.from(isBytes ? body : JSON.stringify(body)),
     };
     const read = async (res) => {
-      const bytes = await new Download(res, (error) => client.transport.failure(error, request)).bytes();
-      const isJson = /[/+]json\b/.test(res.headers['content-type'] ?? '') && bytes.length;
-      return { status: res.statusCode, headers: res.headers, body: isJson ? JSON.parse(bytes) : bytes };
+      const bytes = await new Download(res, request).bytes();
+      return { status: res.statusCode, headers: res.headers, body: parsed(bytes, res.headers['content-type'] ?? '') };
     };
-    return client.transport.send({ ...request, read });
+    return client.transport.send({ ...request, isAnswer: isPassedOn, read });
   };
+}
+
+/** Whether the other side answered. Its 408, 429 and 5xx never come through: those are the server's, or of a proxy before it. */
+function isPassedOn(res) {
+  const isProblem = /^application\/problem\+json\s*(;|$)/i.test(res.headers['content-type'] ?? '');
+  return isSuccess(res) || (res.statusCode < 500 && !isTransient(res.statusCode) && !isProblem);
+}
+
+/** JSON as what it says, everything else as it is: also what is only called JSON. */
+function parsed(bytes, type) {
+  try {
+    return /[/+]json\b/i.test(type) ? JSON.parse(bytes) : bytes;
+  } catch {
+    return bytes;
+  }
 }
 
 class DataFlow {

@@ -18,11 +18,13 @@ class AbortError extends DataFlowError {}
 /** The server answered with an error; of a problem document (RFC 9457) its members are here. */
 class ApiError extends DataFlowError {
   constructor(status, headers, problem) {
-    const { code = null, title = null, detail = null, errors = [], type = null } = problem;
-    const fields = errors.map((e) => `${e.field}: ${e.message}`).join('; ');
+    const [code, title, detail, type, correlationId] = ['code', 'title', 'detail', 'type', 'correlationId'].map((name) => textOf(problem[name]));
+    // It may be anybody's JSON: a proxy's, another server's.
+    const errors = Array.isArray(problem.errors) ? problem.errors.filter((e) => e && typeof e === 'object') : [];
+    const fields = errors.map((e) => `${textOf(e.field)}: ${textOf(e.message)}`).join('; ');
     super([`${status} ${code ?? title ?? 'error'}`, detail, fields].filter(Boolean).join(': '));
     Object.assign(this, { status, code, title, detail, errors, type, problem });
-    this.correlationId = problem.correlationId ?? headers['x-correlation-id'] ?? null;
+    this.correlationId = correlationId ?? headers['x-correlation-id'] ?? null;
     this.retryAfter = retryAfter(headers['retry-after']);
   }
 
@@ -34,7 +36,6 @@ class ApiError extends DataFlowError {
       // A proxy's answer, perhaps: the status has to do.
     }
     if (!problem || typeof problem !== 'object') problem = {};
-    if (!Array.isArray(problem.errors)) delete problem.errors;
     return new (BY_STATUS[status] ?? (status >= 500 ? ServerError : ApiError))(status, headers, problem);
   }
 }
@@ -53,6 +54,8 @@ const BY_STATUS = {
   410: NotFoundError, 412: PreconditionError, 413: TooLargeError, 415: ValidationError, 422: ValidationError,
   428: PreconditionError, 429: RateLimitError,
 };
+
+const textOf = (value) => (typeof value === 'string' ? value : null);
 
 /** Seconds of Retry-After, which has a number or a date; null without one. */
 function retryAfter(value) {

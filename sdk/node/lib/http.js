@@ -1,16 +1,12 @@
 'use strict';
 const http = require('node:http');
 const https = require('node:https');
-const { setTimeout: sleep } = require('node:timers/promises');
-const { pipeline } = require('node:stream');
-const { AbortError, ApiError, NetworkError, TimeoutError } = require('./errors.js');
+const { AbortError, ApiError, NetworkError } = require('./errors.js');
+const { Exchange, TIMER_MAX, failureOf, stopped } = require('./exchange.js');
 const { version } = require('../package.json');
 
-const CONTINUE_MS = 1000; // for the server to say that it wants the body; a proxy may not know of it
 const PROBLEM_MAX = 1 << 20;
 const IDEMPOTENT = new Set(['GET', 'HEAD', 'PUT', 'DELETE']);
-// Nothing was sent when these came.
-const NEVER_SENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'EHOSTDOWN']);
 
 const responses = new WeakMap();
 
@@ -39,42 +35,49 @@ class Transport {
   }
 
   /**
-   * What `read` makes of an answer with 2xx, else the answer, its body not read yet. Any other status is thrown.
-   * request: method, path, query, headers, body (null, a Buffer, or an object as of upload.js), repeatable, read, and of
-   * the caller signal, timeout, retries, idempotencyKey, ifMatch, correlationId, language, headers.
+   * What `read` makes of an answer with 2xx (or that `isAnswer` takes for one), else the answer, its body not read yet. Any
+   * other is thrown.
+   * request: method, path, query, headers, body (null, a Buffer, or an object as of upload.js), repeatable, read, isAnswer,
+   * and of the caller signal, timeout, retries, idempotencyKey, ifMatch, correlationId, language, headers.
    */
   async send(request) {
-    const { signal, body, read = (res) => res } = request;
+    const { signal, body, read = (res) => res, isAnswer = isSuccess } = request;
     const retries = request.retries ?? this.options.retries;
-    const repeatable = request.repeatable || IDEMPOTENT.has(request.method) || request.idempotencyKey !== undefined;
+    const repeatable = request.repeatable || IDEMPOTENT.has(request.method);
+    const agent = repeatable ? this.agent : this.single;
     for (let n = 0; ; n++) {
       let failure;
       try {
-        return await read(await this.try({ ...request, agent: repeatable ? this.agent : this.single }));
+        const res = await this.try({ ...request, agent });
+        if (isAnswer(res)) return await read(res);
+        failure = await problemOf(res);
       } catch (error) {
         failure = error;
       }
-      const again = failure instanceof ApiError
-        ? failure.status === 429 || (repeatable && (failure.status >= 500 || failure.status === 408))
-        : failure instanceof NetworkError && (repeatable || failure.neverSent);
-      if (!again || n >= retries || body?.begun) throw failure;
+      if (!isWorthAnother(failure, repeatable) || n >= retries || body?.begun) throw failure;
       const { retryBaseMs, retryCapMs, maxRetryAfterMs } = this.options;
       const told = (failure.retryAfter ?? 0) * 1000;
       if (told > maxRetryAfterMs) throw failure;
-      const wait = told + Math.random() * Math.min(retryCapMs, retryBaseMs * 2 ** n);
-      await sleep(wait, undefined, { signal }).catch(() => { throw aborted(signal); });
+      await pause(told + Math.random() * Math.min(retryCapMs, retryBaseMs * 2 ** n), [signal, body?.broken]);
     }
   }
 
-  /** One try. */
-  try(request) {
-    const { method, body, signal, agent } = request;
-    const timeout = request.timeout ?? this.options.timeoutMs;
-    if (signal?.aborted) return Promise.reject(aborted(signal));
+  /** One try: the answer, of whatever status. */
+  async try(request) {
+    const why = stopped(request);
+    if (why) throw why;
+    const exchange = new Exchange(request, request.timeout ?? this.options.timeoutMs);
+    const { protocol, hostname, port } = this.base;
+    return exchange.run(this.module.request({
+      protocol, hostname: hostname.replace(/^\[|\]$/g, ''), port, method: request.method, agent: request.agent,
+      headers: this.headersOf(request), path: this.prefix + request.path + query(request.query),
+    }));
+  }
+
+  headersOf({ method, body, headers: given, idempotencyKey, ifMatch, correlationId, language }) {
     const headers = { ...this.headers };
     for (const [name, value] of Object.entries({
-      ...request.headers, 'idempotency-key': request.idempotencyKey, 'if-match': request.ifMatch,
-      'x-correlation-id': request.correlationId, 'accept-language': request.language,
+      ...given, 'idempotency-key': idempotencyKey, 'if-match': ifMatch, 'x-correlation-id': correlationId, 'accept-language': language,
     })) if (value !== undefined) headers[name.toLowerCase()] = value;
     if (body) {
       headers['content-type'] ??= 'application/json';
@@ -83,53 +86,7 @@ class Transport {
     } else if (method !== 'GET') {
       headers['content-length'] = 0;
     }
-
-    return new Promise((resolve, reject) => {
-      let answered = false;
-      let timer;
-      const { protocol, hostname, port } = this.base;
-      const req = this.module.request({
-        protocol, hostname: hostname.replace(/^\[|\]$/g, ''), port, method, headers, agent, path: this.prefix + request.path + query(request.query),
-      });
-      const onAbort = () => req.destroy(aborted(signal));
-      signal?.addEventListener('abort', onAbort, { once: true });
-      req.setTimeout(timeout, () => req.destroy(new TimeoutError(`${method} ${request.path}: nothing moved for ${timeout} ms`)));
-      req.on('close', () => {
-        clearTimeout(timer);
-        signal?.removeEventListener('abort', onAbort);
-      });
-      req.on('error', (error) => reject(body?.failed ?? this.failure(error, request)));
-      req.on('response', (res) => {
-        answered = true;
-        res.on('close', () => { if (!req.writableFinished) req.destroy(); }); // the rest of a body that is not wanted
-        if (res.statusCode >= 200 && res.statusCode < 300) return resolve(res);
-        collect(res, PROBLEM_MAX).then(
-          (text) => reject(ApiError.from(res.statusCode, res.headers, text)),
-          () => reject(ApiError.from(res.statusCode, res.headers, '')));
-      });
-
-      if (!body || Buffer.isBuffer(body)) return void req.end(body);
-      const begin = () => {
-        clearTimeout(timer);
-        if (answered || req.destroyed || timer === null) return;
-        timer = null;
-        pipeline(body.open(), req, (error) => {
-          // An answer may come before the end of the body, which then is no error.
-          if (error && !answered) reject(body.failed ?? this.failure(error, request));
-        });
-      };
-      req.on('continue', begin);
-      timer = setTimeout(begin, CONTINUE_MS);
-      req.flushHeaders();
-    });
-  }
-
-  failure(error, { method, path, signal }) {
-    if (error instanceof NetworkError || error instanceof AbortError) return error;
-    if (signal?.aborted) return aborted(signal);
-    const failure = new NetworkError(`${method} ${path}: ${error.message || error.code}`, { cause: error });
-    failure.neverSent = NEVER_SENT.has(error.code) || /^ERR_TLS|^CERT_|SELF_SIGNED|UNABLE_TO/.test(error.code ?? '');
-    return failure;
+    return headers;
   }
 
   /** The answer as JSON (or text), undefined if it has no body. A connection lost in it is as one lost before. */
@@ -142,15 +99,45 @@ class Transport {
         if (answer && typeof answer === 'object') responses.set(answer, { status: res.statusCode, headers: res.headers });
         return answer;
       } catch (error) {
-        throw this.failure(text === undefined ? error : new Error('the answer is not JSON', { cause: error }), request);
+        throw failureOf(text === undefined ? error : new Error('the answer is not JSON', { cause: error }), request);
       }
     };
     return this.send({ ...request, read });
   }
 }
 
-function aborted(signal) {
-  return new AbortError('the call was aborted', { cause: signal?.reason });
+const isSuccess = (res) => res.statusCode >= 200 && res.statusCode < 300;
+
+/** Whether the same request may get another answer later. */
+const isTransient = (status) => status === 408 || status === 429 || (status >= 500 && status !== 501 && status !== 505);
+
+/** Whether it is certain that a call was not carried out, or it may be carried out twice; and another try may help. */
+function isWorthAnother(failure, repeatable) {
+  if (failure instanceof ApiError) return failure.status === 429 || (repeatable && isTransient(failure.status));
+  return failure instanceof NetworkError && (repeatable || failure.neverSent === true);
+}
+
+async function problemOf(res) {
+  const text = await collect(res, PROBLEM_MAX).catch((error) => {
+    if (error instanceof AbortError) throw error;
+    return ''; // it was cut off: the status has to do
+  });
+  return ApiError.from(res.statusCode, res.headers, text);
+}
+
+/** Waits, but no longer than until one of the signals. */
+function pause(ms, signals) {
+  const all = signals.filter(Boolean);
+  if (all.some((signal) => signal.aborted)) return undefined;
+  return new Promise((resolve) => {
+    const over = () => {
+      clearTimeout(timer);
+      for (const signal of all) signal.removeEventListener('abort', over);
+      resolve();
+    };
+    const timer = setTimeout(over, Math.min(ms, TIMER_MAX));
+    for (const signal of all) signal.addEventListener('abort', over);
+  });
 }
 
 async function collect(stream, max) {
@@ -170,4 +157,4 @@ function query(parameters) {
   return '?' + new URLSearchParams(pairs.map(([name, value]) => [name, value instanceof Date ? value.toISOString() : String(value)]));
 }
 
-module.exports = { Transport, aborted, responseOf };
+module.exports = { Transport, isSuccess, isTransient, responseOf };
