@@ -240,7 +240,7 @@ namespace DataFlow.Client
         /// <summary>Waits until a batch is over; see <see cref="ImportsClient.WaitAsync"/>.</summary>
         public Task<Batch> WaitAsync(string batchId, IProgress<Batch>? progress = null, bool useEvents = true,
             CancellationToken cancellationToken = default) =>
-            ImportsClient.LastAsync(WatchAsync(batchId, useEvents, cancellationToken), token => GetAsync(batchId, token), progress,
+            _imports.LastAsync(WatchAsync(batchId, useEvents, cancellationToken), token => GetAsync(batchId, token), progress,
                 cancellationToken);
     }
 

@@ -79,8 +79,8 @@ namespace DataFlow.Client
         public string Path { get; set; }
 
         public Query? Query { get; set; }
-        /// <summary>Made anew for every try; the function is told when the network moves.</summary>
-        public Func<Action, HttpContent>? Content { get; set; }
+        /// <summary>Made anew for every try; the watch is told when the network moves.</summary>
+        public Func<Watch, HttpContent>? Content { get; set; }
         /// <summary>Whether the content can be made a second time.</summary>
         public Func<bool> CanRepeatContent { get; set; } = () => true;
         /// <summary>Whether it may be carried out twice without harm.</summary>
@@ -165,6 +165,18 @@ namespace DataFlow.Client
 
         /// <summary>Dictionaries and JSON keep their nulls, which mean "no limit" or "ignore" to the server.</summary>
         public static readonly JsonSerializerOptions Exact = new JsonSerializerOptions { PropertyNamingPolicy = JsonNamingPolicy.CamelCase };
+
+        /// <summary>A caller's own object, as System.Text.Json writes it by default: no name is changed, no null left out.</summary>
+        public static byte[] OwnBytes(object value) => JsonSerializer.SerializeToUtf8Bytes(value, value.GetType(), null);
+
+        /// <summary>The same, to be put into a body of ours.</summary>
+        public static JsonElement? Own(object? value)
+        {
+            if (value == null)
+                return null;
+            using var document = JsonDocument.Parse(OwnBytes(value));
+            return document.RootElement.Clone();
+        }
 
         public static byte[] Bytes(string text) => new UTF8Encoding(false, true).GetBytes(text);
     }

@@ -25,7 +25,7 @@ namespace DataFlow.Client
         public TimeSpan MaxRetryAfter { get; set; } = TimeSpan.FromSeconds(60);
         /// <summary>How long a try may go without a byte sent or received. An upload may take as long as it moves.</summary>
         public TimeSpan NetworkTimeout { get; set; } = TimeSpan.FromSeconds(60);
-        /// <summary>How often a batch is asked for where server-sent events do not come through.</summary>
+        /// <summary>How often a batch is asked for where server-sent events do not come through. The pause grows to 30 s while nothing changes.</summary>
         public TimeSpan PollInterval { get; set; } = TimeSpan.FromSeconds(2);
 
         internal DataFlowClientOptions Checked()

@@ -114,18 +114,22 @@ namespace DataFlow.Client
         /// <param name="cancellationToken">Ends the call.</param>
         [Operation("POST", "/events", "events.publish")]
         public Task<EventAccepted> PublishAsync(OutboxEvent body, string? idempotencyKey = null, CancellationToken cancellationToken = default) =>
-            _pipeline.JsonAsync<EventAccepted>(Events(body, idempotencyKey), cancellationToken);
+            _pipeline.JsonAsync<EventAccepted>(Events(Sent(body), idempotencyKey), cancellationToken);
 
         /// <summary>Stores up to 1000 events in one transaction.</summary>
         /// <param name="body">The events, in their order.</param>
         /// <param name="idempotencyKey">Known to the server for a call once; one is made by default.</param>
         /// <param name="cancellationToken">Ends the call.</param>
         public Task<EventsAccepted> PublishAsync(IEnumerable<OutboxEvent> body, string? idempotencyKey = null, CancellationToken cancellationToken = default) =>
-            _pipeline.JsonAsync<EventsAccepted>(Events(body?.ToArray(), idempotencyKey), cancellationToken);
+            _pipeline.JsonAsync<EventsAccepted>(Events((body ?? throw new ArgumentNullException(nameof(body))).Select(Sent).ToArray(), idempotencyKey),
+                cancellationToken);
 
-        private static Call Events(object? body, string? key) =>
-            new Call(HttpMethod.Post, $"/events") { IdempotencyKey = key ?? Guid.NewGuid().ToString("D") }
-                .WithJson(body ?? throw new ArgumentNullException(nameof(body)));
+        private static Call Events(object body, string? key) =>
+            new Call(HttpMethod.Post, $"/events") { IdempotencyKey = key ?? Guid.NewGuid().ToString("D") }.WithJson(body);
+
+        /// <summary>The event with its payload in the caller's own words: what consumers get is for the caller to say, not for our options.</summary>
+        private static object Sent(OutboxEvent body) => body == null ? throw new ArgumentNullException(nameof(body))
+            : new { body.EventType, Payload = Json.Own(body.Payload), body.AggregateType, body.AggregateId, body.CorrelationId, body.EventId };
     }
 
     /// <summary>Calls to other systems through the server, which adds their credentials, retries and breaks the circuit (scope <c>integrations</c>).</summary>
@@ -140,12 +144,12 @@ namespace DataFlow.Client
         /// <param name="method">The method.</param>
         /// <param name="path">The path behind the integration's own; null for none.</param>
         /// <param name="query">Query parameters.</param>
-        /// <param name="body">The body: bytes, or anything that System.Text.Json can write.</param>
-        /// <param name="contentType">The body's type.</param>
+        /// <param name="body">The body: bytes, or anything that System.Text.Json can write, as it does by default.</param>
+        /// <param name="contentType">The body's type; by default <c>application/octet-stream</c> for bytes, else <c>application/json</c>.</param>
         /// <param name="idempotencyKey">Passed on. With it the call may be repeated, whatever its method is.</param>
         /// <param name="onUnavailable"><c>enqueue</c>: if the other system is away the call is kept and delivered later, and the answer is 202.</param>
         /// <param name="cancellationToken">Ends the call.</param>
-        /// <returns>The other system's answer, to be disposed of.</returns>
+        /// <returns>The other system's answer with its whole body, which is in memory; to be disposed of.</returns>
         [Operation("GET", "/integrations/{name}", "integrations.call"), Operation("POST", "/integrations/{name}", "integrations.call"),
          Operation("PUT", "/integrations/{name}", "integrations.call"), Operation("PATCH", "/integrations/{name}", "integrations.call"),
          Operation("DELETE", "/integrations/{name}", "integrations.call"), Operation("GET", "/integrations/{name}/{path}", "integrations.call"),
@@ -164,10 +168,9 @@ namespace DataFlow.Client
                 call.Path += "/" + string.Join("/", path.TrimStart('/').Split('/').Select(Call.Segment));
             if (body is byte[] bytes)
                 call.WithBytes(bytes, contentType ?? "application/octet-stream");
-            else
-                call.WithJson(body);
-            return _pipeline.SendAsync(call, (response, _) => Task.FromResult(response), cancellationToken,
-                response => response.IsSuccessStatusCode || response.Content?.Headers.ContentType?.MediaType != "application/problem+json");
+            else if (body != null)
+                call.WithBytes(Json.OwnBytes(body), contentType ?? "application/json");
+            return _pipeline.PassedOnAsync(call, cancellationToken);
         }
     }
 

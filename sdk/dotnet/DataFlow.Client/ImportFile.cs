@@ -13,15 +13,16 @@ namespace DataFlow.Client
     public sealed class ImportFile
     {
         private readonly Func<Stream> _open;
-        private readonly bool _owns;
+        // Held while the caller's stream is read: a try that failed may still be reading it when the next one begins. Null if each try opens its own.
+        private readonly SemaphoreSlim? _turn;
         private bool _isUsed;
 
-        private ImportFile(string fileName, long? length, bool owns, bool canRepeat, Func<Stream> open)
+        private ImportFile(string fileName, long? length, bool isShared, bool canRepeat, Func<Stream> open)
         {
             FileName = fileName ?? throw new ArgumentNullException(nameof(fileName));
             Length = length;
             CanRepeat = canRepeat;
-            _owns = owns;
+            _turn = isShared ? new SemaphoreSlim(1, 1) : null;
             _open = open;
         }
 
@@ -36,11 +37,12 @@ namespace DataFlow.Client
         public static ImportFile FromPath(string path)
         {
             var info = new FileInfo(path);
-            return new ImportFile(info.Name, info.Length, true, true,
+            return new ImportFile(info.Name, info.Length, false, true,
                 () => new FileStream(path, FileMode.Open, FileAccess.Read, FileShare.Read, 4096, FileOptions.Asynchronous | FileOptions.SequentialScan));
         }
 
-        /// <summary>A stream, from where it stands to its end. It is left open. If it can seek, it is rewound for another try.</summary>
+        /// <summary>A stream, from where it stands to its end. It is left open. If it can seek, it is rewound for another try;
+        /// use it for one upload at a time.</summary>
         /// <param name="stream">The content.</param>
         /// <param name="fileName">A name for it.</param>
         public static ImportFile FromStream(Stream stream, string fileName)
@@ -48,9 +50,9 @@ namespace DataFlow.Client
             if (stream == null || !stream.CanRead)
                 throw new ArgumentException("The stream cannot be read.", nameof(stream));
             if (!stream.CanSeek)
-                return new ImportFile(fileName, null, false, false, () => stream);
+                return new ImportFile(fileName, null, true, false, () => stream);
             var start = stream.Position;
-            return new ImportFile(fileName, stream.Length - start, false, true, () =>
+            return new ImportFile(fileName, stream.Length - start, true, true, () =>
             {
                 stream.Position = start;
                 return stream;
@@ -61,15 +63,59 @@ namespace DataFlow.Client
         /// <param name="content">The content; not to be changed while it is uploaded.</param>
         /// <param name="fileName">A name for it.</param>
         public static ImportFile FromBytes(byte[] content, string fileName) =>
-            FromStream(new MemoryStream(content ?? throw new ArgumentNullException(nameof(content)), false), fileName);
+            content == null ? throw new ArgumentNullException(nameof(content))
+                : new ImportFile(fileName, content.Length, false, true, () => new MemoryStream(content, false));
 
         internal bool MayTryAgain => CanRepeat || !_isUsed;
 
-        internal (Stream Stream, bool Owns) Open()
+        /// <summary>Gives the content to <paramref name="use"/>, from its beginning.</summary>
+        internal async Task UseAsync(Func<Stream, Task> use, CancellationToken cancellationToken)
         {
-            _isUsed = true;
-            return (_open(), _owns);
+            if (_turn != null)
+                await _turn.WaitAsync(cancellationToken).ConfigureAwait(false);
+            try
+            {
+                var stream = Open();
+                using (_turn == null ? stream : null)
+                    await use(stream).ConfigureAwait(false);
+            }
+            finally
+            {
+                _turn?.Release();
+            }
         }
+
+        private Stream Open()
+        {
+            if (!MayTryAgain)
+                throw new DataFlowException(FileName + " can be read only once, and was.");
+            _isUsed = true;
+            try
+            {
+                return _open();
+            }
+            catch (Exception e) when (IsOfFile(e))
+            {
+                throw CannotBeRead(e);
+            }
+        }
+
+        internal async Task<int> ReadAsync(Stream stream, byte[] buffer, CancellationToken cancellationToken)
+        {
+            try
+            {
+                return await stream.ReadAsync(buffer, 0, buffer.Length, cancellationToken).ConfigureAwait(false);
+            }
+            catch (Exception e) when (IsOfFile(e))
+            {
+                throw CannotBeRead(e);
+            }
+        }
+
+        private static bool IsOfFile(Exception e) => e is IOException || e is UnauthorizedAccessException || e is ObjectDisposedException;
+
+        /// <summary>Not the network's fault, so that the upload is not tried again.</summary>
+        private DataFlowException CannotBeRead(Exception e) => new DataFlowException(FileName + " cannot be read: " + e.Message, e);
     }
 
     /// <summary>How an upload is read and known.</summary>
@@ -102,16 +148,17 @@ namespace DataFlow.Client
     {
         private readonly ImportFile _file;
         private readonly IProgress<long>? _progress;
-        private readonly Action _moved;
+        private readonly Watch _watch;
         private readonly CancellationToken _cancellationToken;
+        private readonly CancellationTokenSource _ended = new CancellationTokenSource();
         private readonly byte[] _head, _tail;
 
-        public UploadContent(ImportFile file, IEnumerable<KeyValuePair<string, string?>> fields, ImportOptions options, Action moved,
+        public UploadContent(ImportFile file, IEnumerable<KeyValuePair<string, string?>> fields, ImportOptions options, Watch watch,
             CancellationToken cancellationToken)
         {
             _file = file;
             _progress = options.Progress;
-            _moved = moved;
+            _watch = watch;
             _cancellationToken = cancellationToken;
             var boundary = "dataflow-" + Guid.NewGuid().ToString("N");
             var head = new System.Text.StringBuilder();
@@ -135,45 +182,48 @@ namespace DataFlow.Client
 
         protected override async Task SerializeToStreamAsync(Stream target, TransportContext? context)
         {
-            var (source, owns) = _file.Open();
+            using var stop = CancellationTokenSource.CreateLinkedTokenSource(_ended.Token, _cancellationToken);
             try
             {
-                await target.WriteAsync(_head, 0, _head.Length, _cancellationToken).ConfigureAwait(false);
-                var buffer = new byte[Pipeline.CopyBytes];
-                long sent = 0;
-                _progress?.Report(0);
-                for (; ; )
-                {
-                    int n;
-                    try
-                    {
-                        n = await source.ReadAsync(buffer, 0, buffer.Length, _cancellationToken).ConfigureAwait(false);
-                    }
-                    catch (IOException e)
-                    {
-                        throw new DataFlowException(_file.FileName + " cannot be read: " + e.Message, e); // not the network's fault: no other try
-                    }
-                    if (n == 0)
-                        break;
-                    if (_file.Length is long expected && sent + n > expected)
-                        throw new DataFlowException(_file.FileName + " grew while it was uploaded.");
-                    await target.WriteAsync(buffer, 0, n, _cancellationToken).ConfigureAwait(false);
-                    sent += n;
-                    _moved();
-                    _progress?.Report(sent);
-                }
-                if (_file.Length is long all && sent < all)
-                    throw new DataFlowException(_file.FileName + " shrank while it was uploaded.");
-                await target.WriteAsync(_tail, 0, _tail.Length, _cancellationToken).ConfigureAwait(false);
-                await target.FlushAsync(_cancellationToken).ConfigureAwait(false);
+                await _file.UseAsync(source => SendAsync(source, target, stop.Token), stop.Token).ConfigureAwait(false);
             }
-            finally
+            catch (Exception e) when (!Pipeline.IsOfNetwork(e))
             {
-                if (owns)
-                    source.Dispose();
+                _watch.Fail(e);
+                throw;
             }
         }
 
-        internal static string? Text(object? value) => value == null ? null : JsonSerializer.Serialize(value, value.GetType(), Json.Exact);
+        private async Task SendAsync(Stream source, Stream target, CancellationToken cancellationToken)
+        {
+            await target.WriteAsync(_head, 0, _head.Length, cancellationToken).ConfigureAwait(false);
+            var buffer = new byte[Pipeline.CopyBytes];
+            long sent = 0;
+            _progress?.Report(0);
+            for (int n; (n = await _file.ReadAsync(source, buffer, cancellationToken).ConfigureAwait(false)) > 0;)
+            {
+                if (_file.Length is long expected && sent + n > expected)
+                    throw new DataFlowException(_file.FileName + " grew while it was uploaded.");
+                await target.WriteAsync(buffer, 0, n, cancellationToken).ConfigureAwait(false);
+                sent += n;
+                _watch.Moved();
+                _progress?.Report(sent);
+            }
+            if (_file.Length is long all && sent < all)
+                throw new DataFlowException(_file.FileName + " shrank while it was uploaded.");
+            await target.WriteAsync(_tail, 0, _tail.Length, cancellationToken).ConfigureAwait(false);
+            await target.FlushAsync(cancellationToken).ConfigureAwait(false);
+        }
+
+        /// <summary>Ends a try that still reads the file though its answer, or its failure, has come.</summary>
+        protected override void Dispose(bool disposing)
+        {
+            if (disposing)
+                _ended.Cancel();
+            base.Dispose(disposing);
+        }
+
+        // By default options: the names inside of the caller's own objects stay as they are.
+        internal static string? Text(object? value) => value == null ? null : JsonSerializer.Serialize(value, value.GetType(), null);
     }
 }

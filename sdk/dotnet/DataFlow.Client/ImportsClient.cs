@@ -16,6 +16,7 @@ namespace DataFlow.Client
         private const int MaxEventBytes = 1 << 20;
         private const int MaxSilentStreams = 3;
         private const int MaxLostPolls = 30;
+        private static readonly TimeSpan MaxPollInterval = TimeSpan.FromSeconds(30);
         private readonly Pipeline _pipeline;
 
         internal ImportsClient(Pipeline pipeline) => _pipeline = pipeline;
@@ -69,7 +70,7 @@ namespace DataFlow.Client
             }
             return new Call(HttpMethod.Post, path)
             {
-                Content = moved => new UploadContent(file, fields, options, moved, cancellationToken),
+                Content = watch => new UploadContent(file, fields, options, watch, cancellationToken),
                 CanRepeatContent = () => file.MayTryAgain,
                 ExpectContinue = true,
             };
@@ -163,16 +164,17 @@ namespace DataFlow.Client
             LastAsync(WatchAsync(batchId, useEvents, cancellationToken), token => GetAsync(batchId, token), progress, cancellationToken);
 
         /// <summary>The batch at its end, read once more: the last event may have been written before the webhooks were.</summary>
-        internal static async Task<Batch> LastAsync(IAsyncEnumerable<Batch> states, Func<CancellationToken, Task<Batch>> get, IProgress<Batch>? progress,
+        internal async Task<Batch> LastAsync(IAsyncEnumerable<Batch> states, Func<CancellationToken, Task<Batch>> get, IProgress<Batch>? progress,
             CancellationToken cancellationToken)
         {
             await foreach (var batch in states.ConfigureAwait(false))
                 progress?.Report(batch);
-            return await get(cancellationToken).ConfigureAwait(false);
+            return await PollAsync(get, cancellationToken).ConfigureAwait(false);
         }
 
         /// <summary>A batch after each change until it is over, by server-sent events. Streams that end are opened again; where none comes
-        /// through, the batch is asked for every <see cref="DataFlowClientOptions.PollInterval"/>, also while the server is away, up to 30 times.</summary>
+        /// through, the batch is asked for every <see cref="DataFlowClientOptions.PollInterval"/>, and less and less often, down to every
+        /// 30 seconds, while nothing changes. A server that is away is asked up to 30 times.</summary>
         /// <param name="batchId">The batch.</param>
         /// <param name="useEvents">False to poll only.</param>
         /// <param name="cancellationToken">Ends the enumeration.</param>
@@ -209,29 +211,45 @@ namespace DataFlow.Client
                 silent = events > 1 ? 0 : silent + 1; // the first tells only how it stands
                 await _pipeline.Delay(_pipeline.Pause(silent, null), cancellationToken).ConfigureAwait(false);
             }
-            for (var lost = 0; ;)
+            batch = null;
+            for (var same = 0; ;)
             {
-                batch = await PollAsync(get, lost, cancellationToken).ConfigureAwait(false);
-                lost = batch == null ? lost + 1 : 0;
-                if (batch != null)
-                    yield return batch;
-                if (batch != null && batch.IsFinal)
+                var before = batch;
+                batch = await PollAsync(get, cancellationToken).ConfigureAwait(false);
+                yield return batch;
+                if (batch.IsFinal)
                     yield break;
+                same = before?.Status == batch.Status && before.ProcessedRecords == batch.ProcessedRecords ? same + 1 : 0;
+                await _pipeline.Delay(PollPause(batch, same, DateTimeOffset.UtcNow), cancellationToken).ConfigureAwait(false);
+            }
+        }
+
+        /// <summary>The batch. A server that is away is asked again: it may be restarted while a batch is waited for.</summary>
+        private async Task<Batch> PollAsync(Func<CancellationToken, Task<Batch>> get, CancellationToken cancellationToken)
+        {
+            for (var lost = 0; ; lost++)
+            {
+                try
+                {
+                    return await get(cancellationToken).ConfigureAwait(false);
+                }
+                catch (DataFlowException e) when (lost < MaxLostPolls && Pipeline.IsTransient(e))
+                {
+                    // Away for now.
+                }
                 await _pipeline.Delay(_pipeline.Options.PollInterval, cancellationToken).ConfigureAwait(false);
             }
         }
 
-        /// <summary>Null if the server is away for now: it may be restarted while a batch is waited for.</summary>
-        private static async Task<Batch?> PollAsync(Func<CancellationToken, Task<Batch>> get, int lost, CancellationToken cancellationToken)
+        /// <summary>The pause after a poll, by the number of polls that found the same. A scheduled batch may wait for hours: it is asked for at
+        /// the moment when it begins, and rarely before that, only because it may be cancelled.</summary>
+        internal TimeSpan PollPause(Batch batch, int same, DateTimeOffset now)
         {
-            try
-            {
-                return await get(cancellationToken).ConfigureAwait(false);
-            }
-            catch (DataFlowException e) when (lost < MaxLostPolls && Pipeline.IsTransient(e))
-            {
-                return null;
-            }
+            var least = _pipeline.Options.PollInterval;
+            var pause = TimeSpan.FromMilliseconds(Math.Min(MaxPollInterval.TotalMilliseconds, least.TotalMilliseconds * Math.Pow(1.5, Math.Min(same, 60))));
+            if (batch.Status == BatchStatus.Scheduled && batch.ScheduledFor - now is TimeSpan left && left > TimeSpan.Zero && left < pause)
+                pause = left;
+            return pause < least ? least : pause;
         }
 
         /// <summary>Null if there is no stream to be had, though there may be a batch: the caller asks for it, which tells.</summary>

@@ -345,7 +345,7 @@ namespace DataFlow.Client
     {
         /// <summary>Its type, such as <c>OrderPlaced</c>.</summary>
         public string EventType { get; set; } = "";
-        /// <summary>Its content: anything that System.Text.Json can write.</summary>
+        /// <summary>Its content: anything that System.Text.Json can write, as it does by default. Names stay as they are, nulls are kept.</summary>
         public object? Payload { get; set; }
         /// <summary>The kind of thing that it is about.</summary>
         public string? AggregateType { get; set; }

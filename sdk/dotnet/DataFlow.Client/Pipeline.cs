@@ -1,8 +1,10 @@
 using System;
 using System.IO;
+using System.Linq;
 using System.Net;
 using System.Net.Http;
 using System.Net.Sockets;
+using System.Runtime.ExceptionServices;
 using System.Security.Authentication;
 using System.Text.Json;
 using System.Threading;
@@ -14,6 +16,7 @@ namespace DataFlow.Client
     internal sealed class Pipeline
     {
         private const int MaxProblemBytes = 1 << 20;
+        private const int MaxPassedOnBytes = 16 << 20; // the server passes on no more
         internal const int CopyBytes = 81920;
 
         private readonly Func<HttpClient> _http;
@@ -38,12 +41,11 @@ namespace DataFlow.Client
             SendAsync(call, async (response, watch) =>
             {
                 using (response)
-                using (watch.Token.Register(response.Dispose))
                 {
                     if (response.StatusCode == HttpStatusCode.NoContent && typeof(T) == typeof(JsonAnswer))
                         return (T)(object)new JsonAnswer { Response = new ResponseInfo(response) };
-                    var stream = await response.Content.ReadAsStreamAsync().ConfigureAwait(false);
-                    var value = await JsonSerializer.DeserializeAsync<T>(stream, Json.Options, watch.Token).ConfigureAwait(false);
+                    var body = await BodyAsync(response, watch, int.MaxValue).ConfigureAwait(false);
+                    var value = await JsonSerializer.DeserializeAsync<T>(body, Json.Options, watch.Token).ConfigureAwait(false);
                     if (value is Document document)
                         document.Response = new ResponseInfo(response);
                     return value ?? throw new JsonException("The answer is null.");
@@ -61,9 +63,30 @@ namespace DataFlow.Client
             SendAsync(call, async (response, watch) =>
             {
                 using (response)
-                using (watch.Token.Register(response.Dispose))
-                    return await response.Content.ReadAsStringAsync().ConfigureAwait(false);
+                using (var reader = new StreamReader(await BodyAsync(response, watch, int.MaxValue).ConfigureAwait(false)))
+                    return await reader.ReadToEndAsync().ConfigureAwait(false);
             }, cancellationToken);
+
+        /// <summary>An answer that another system gave, with its body in memory: the caller reads that without a token or time limit.</summary>
+        public Task<HttpResponseMessage> PassedOnAsync(Call call, CancellationToken cancellationToken) =>
+            SendAsync(call, async (response, watch) =>
+            {
+                var body = await BodyAsync(response, watch, MaxPassedOnBytes + 1).ConfigureAwait(false);
+                if (body.Length > MaxPassedOnBytes)
+                    throw new DataFlowException("The answer is larger than " + MaxPassedOnBytes + " bytes.");
+                var held = new ByteArrayContent(body.ToArray());
+                if (response.Content != null)
+                    foreach (var header in response.Content.Headers.Where(h => !h.Key.Equals("Content-Length", StringComparison.OrdinalIgnoreCase)))
+                        held.Headers.TryAddWithoutValidation(header.Key, header.Value);
+                response.Content?.Dispose();
+                response.Content = held;
+                return response;
+            }, cancellationToken, IsPassedOn);
+
+        /// <summary>Whether the other system answered. Its 408, 429 and 5xx never come through: those are DataFlow's, or of a proxy before it.</summary>
+        private static bool IsPassedOn(HttpResponseMessage response) => response.IsSuccessStatusCode
+            || ((int)response.StatusCode < 500 && !IsTransient((int)response.StatusCode)
+                && response.Content?.Headers.ContentType?.MediaType != "application/problem+json");
 
         /// <summary>The body as it comes. The caller disposes of the stream, and with it of the connection.</summary>
         public Task<Stream> StreamAsync(Call call, CancellationToken cancellationToken) =>
@@ -95,6 +118,12 @@ namespace DataFlow.Client
                         wasRefused = failure.Status == 429;
                         response.Dispose();
                     }
+                    catch (Exception) when (watch.Fault != null)
+                    {
+                        response?.Dispose();
+                        ExceptionDispatchInfo.Capture(watch.Fault).Throw();
+                        throw;
+                    }
                     catch (Exception e) when (!(e is DataFlowException) && IsOfNetwork(e))
                     {
                         response?.Dispose();
@@ -106,6 +135,11 @@ namespace DataFlow.Client
                         wasRefused = Innermost(e) is AuthenticationException || (Innermost(e) is SocketException s
                             && (s.SocketErrorCode == SocketError.ConnectionRefused || s.SocketErrorCode == SocketError.HostNotFound
                                 || s.SocketErrorCode == SocketError.TryAgain));
+                    }
+                    catch
+                    {
+                        response?.Dispose();
+                        throw;
                     }
                 }
                 if (attempt >= Options.MaxRetries || !IsTransient(failure) || !(wasRefused || call.IsRepeatable || call.IdempotencyKey != null)
@@ -127,7 +161,7 @@ namespace DataFlow.Client
 
         private HttpRequestMessage Request(Call call, string? correlationId, Watch watch)
         {
-            var request = new HttpRequestMessage(call.Method, _base + call.Path + call.Query) { Content = call.Content?.Invoke(watch.Moved) };
+            var request = new HttpRequestMessage(call.Method, _base + call.Path + call.Query) { Content = call.Content?.Invoke(watch) };
             void Set(string name, string? value)
             {
                 if (value != null)
@@ -163,20 +197,34 @@ namespace DataFlow.Client
                 answer.RetryAfter = wait < TimeSpan.Zero ? TimeSpan.Zero : wait;
             }
             if (response.Content?.Headers.ContentType?.MediaType is string type && type.EndsWith("json", StringComparison.OrdinalIgnoreCase))
-            {
-                using var end = watch.Token.Register(response.Dispose);
-                var stream = await response.Content.ReadAsStreamAsync().ConfigureAwait(false);
-                var kept = new MemoryStream();
-                var buffer = new byte[8192];
-                for (int n; kept.Length < MaxProblemBytes && (n = await stream.ReadAsync(buffer, 0, buffer.Length, watch.Token).ConfigureAwait(false)) > 0;)
-                    kept.Write(buffer, 0, n);
-                answer.Read(kept.ToArray());
-            }
+                answer.Read((await BodyAsync(response, watch, MaxProblemBytes).ConfigureAwait(false)).ToArray());
             return DataFlowException.Of(answer);
         }
 
-        internal static bool IsTransient(DataFlowException e) =>
-            e is ConnectionException c ? !(c.InnerException is JsonException) : e.Status == 408 || e.Status == 429 || (e.Status >= 500 && e.Status != 501 && e.Status != 505);
+        /// <summary>The body, or <paramref name="limit"/> bytes of it. It may take as long as it moves.</summary>
+        private static async Task<MemoryStream> BodyAsync(HttpResponseMessage response, Watch watch, int limit)
+        {
+            var body = new MemoryStream();
+            if (response.Content == null)
+                return body;
+            // Some handlers look at the token only between reads; closing the answer ends the read in all of them.
+            using var end = watch.Token.Register(response.Dispose);
+            var stream = await response.Content.ReadAsStreamAsync().ConfigureAwait(false);
+            var buffer = new byte[8192];
+            for (int n; body.Length < limit
+                && (n = await stream.ReadAsync(buffer, 0, (int)Math.Min(buffer.Length, limit - body.Length), watch.Token).ConfigureAwait(false)) > 0;)
+            {
+                watch.Moved();
+                body.Write(buffer, 0, n);
+            }
+            body.Position = 0;
+            return body;
+        }
+
+        internal static bool IsTransient(DataFlowException e) => e is ConnectionException c ? !(c.InnerException is JsonException) : IsTransient(e.Status);
+
+        /// <summary>Whether waiting may help, whoever answered and in whatever format. A server that can't do something (501, 505) can't do it later.</summary>
+        private static bool IsTransient(int status) => status == 408 || status == 429 || (status >= 500 && status != 501 && status != 505);
 
         internal static bool IsOfNetwork(Exception e) =>
             e is HttpRequestException || e is IOException || e is OperationCanceledException || e is JsonException || e is ObjectDisposedException
@@ -206,13 +254,25 @@ namespace DataFlow.Client
 
         public CancellationToken Token => _both.Token;
 
-        public bool IsOver => _silence.IsCancellationRequested;
+        public bool IsOver => _silence.IsCancellationRequested && Fault == null;
 
-        public void Moved()
+        /// <summary>Why the request's content could not be made, if that is what ended the try.</summary>
+        public Exception? Fault { get; private set; }
+
+        public void Moved() => Set(() => _silence.CancelAfter(_limit));
+
+        /// <summary>Ends the try: a handler that has sent <c>Expect: 100-continue</c> may not notice that the content failed, and wait for the answer.</summary>
+        public void Fail(Exception fault) => Set(() =>
+        {
+            Fault = fault;
+            _silence.Cancel();
+        });
+
+        private static void Set(Action change)
         {
             try
             {
-                _silence.CancelAfter(_limit);
+                change();
             }
             catch (ObjectDisposedException)
             {

@@ -230,9 +230,9 @@ namespace System.Text.Json
 
         public static T Deserialize<T>(string json, JsonSerializerOptions options) => throw null!;
 
-        public static string Serialize(object value, Type inputType, JsonSerializerOptions options) => throw null!;
+        public static string Serialize(object value, Type inputType, JsonSerializerOptions? options) => throw null!;
 
-        public static byte[] SerializeToUtf8Bytes(object value, Type inputType, JsonSerializerOptions options) => throw null!;
+        public static byte[] SerializeToUtf8Bytes(object value, Type inputType, JsonSerializerOptions? options) => throw null!;
     }
 }
 

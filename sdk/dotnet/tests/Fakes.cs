@@ -4,6 +4,7 @@ using System.IO;
 using System.Linq;
 using System.Net;
 using System.Net.Http;
+using System.Net.Sockets;
 using System.Text;
 using System.Threading;
 using System.Threading.Tasks;
@@ -127,6 +128,68 @@ internal sealed class MadeStream : Stream
     public override void SetLength(long value) => throw new NotSupportedException();
 
     public override void Write(byte[] buffer, int offset, int count) => throw new NotSupportedException();
+}
+
+/// <summary>A server that answers with the parts of a body, one after a pause each; after the last it is silent, if the body is longer.</summary>
+internal sealed class Drip : IDisposable
+{
+    private readonly TcpListener _listener = new TcpListener(IPAddress.Loopback, 0);
+    private readonly CancellationTokenSource _over = new CancellationTokenSource();
+    private readonly string _head;
+    private readonly string[] _parts;
+    private readonly TimeSpan _pause;
+
+    public Drip(TimeSpan pause, string type, int length, params string[] parts)
+    {
+        _head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: " + type + "\r\nContent-Length: " + length + "\r\n\r\n";
+        _parts = parts;
+        _pause = pause;
+        _listener.Start();
+        _ = Task.Run(AcceptAsync);
+    }
+
+    public int Requests { get; private set; }
+
+    public DataFlowClient Client(TimeSpan timeout, int retries = 0) => new DataFlowClient(new DataFlowClientOptions
+    {
+        Address = new Uri("http://127.0.0.1:" + ((IPEndPoint)_listener.LocalEndpoint).Port), ClientId = "a", ClientSecret = "b", AdminKey = "c",
+        MaxRetries = retries, NetworkTimeout = timeout, RetryDelay = TimeSpan.FromMilliseconds(1),
+    });
+
+    public void Dispose()
+    {
+        _over.Cancel();
+        _listener.Stop();
+    }
+
+    private async Task AcceptAsync()
+    {
+        for (; ; )
+            _ = ServeAsync(await _listener.AcceptTcpClientAsync());
+    }
+
+    private async Task ServeAsync(TcpClient peer)
+    {
+        using (peer)
+            try
+            {
+                var stream = peer.GetStream();
+                if (await stream.ReadAsync(new byte[65536]) == 0)
+                    return;
+                Requests++;
+                await stream.WriteAsync(Encoding.ASCII.GetBytes(_head));
+                foreach (var part in _parts)
+                {
+                    await Task.Delay(_pause, _over.Token);
+                    await stream.WriteAsync(Encoding.ASCII.GetBytes(part));
+                }
+                await Task.Delay(Timeout.Infinite, _over.Token);
+            }
+            catch (Exception e) when (e is IOException || e is OperationCanceledException)
+            {
+                // the test, or the client, has left
+            }
+    }
 }
 
 internal sealed class Told<T> : IProgress<T>

@@ -83,6 +83,66 @@ internal static class ImportTests
         var error = await Check.ThrowsAsync<DataFlowException>(() => fake.Client().Imports.UploadAsync(ImportFile.FromStream(new BrokenStream(), "a.csv")));
         Check.That(!(error is ConnectionException) && error.Message.StartsWith("a.csv cannot be read", StringComparison.Ordinal), error.Message);
         Check.Equal(0, fake.Waits.Count, "waits");
+
+        var path = Path.GetTempFileName();
+        var file = ImportFile.FromPath(path);
+        var closed = new MemoryStream(new byte[9]);
+        var closedFile = ImportFile.FromStream(closed, "closed.csv");
+        closed.Dispose();
+        using (File.Open(path, FileMode.Open, FileAccess.ReadWrite, FileShare.None)) // as Excel has it
+            await CannotBeReadAsync(file);
+        File.Delete(path);
+        await CannotBeReadAsync(file);
+        await CannotBeReadAsync(closedFile);
+    }
+
+    private static async Task CannotBeReadAsync(ImportFile file)
+    {
+        var fake = new FakeHandler();
+        using var server = new Sink();
+        using var client = new DataFlowClient(new DataFlowClientOptions { Address = server.Address, ClientId = "a", ClientSecret = "b" });
+        foreach (var one in new[] { fake.Client(), client })
+        {
+            var error = await Check.ThrowsAsync<DataFlowException>(() => one.Imports.UploadAsync(file));
+            Check.That(!(error is ConnectionException) && error.Message.StartsWith(file.FileName + " cannot be read", StringComparison.Ordinal), error.ToString());
+        }
+        Check.Equal(0, fake.Waits.Count, "waits");
+    }
+
+    [Test]
+    private static async Task BytesAreUploadedManyTimesAtOnce()
+    {
+        var file = ImportFile.FromBytes(Encoding.ASCII.GetBytes("phone\n1\n"), "a.csv");
+        var fake = new FakeHandler { Otherwise = _ => FakeHandler.Json(Accepted) };
+        var inner = 0;
+        var client = fake.Client();
+        await client.Imports.UploadAsync(file, new ImportOptions
+        {
+            Progress = new Each<long>(_ =>
+            {
+                inner++;
+                client.Imports.UploadAsync(file).GetAwaiter().GetResult(); // while the outer one is being read
+            }),
+        });
+        Check.Equal(2, inner, "uploads within");
+        Check.That(fake.Requests.Count == 3 && fake.Requests.All(r => r.Body!.Contains("\r\n\r\nphone\n1\n\r\n--")), "not the same content");
+    }
+
+    /// <summary>A try that broke may still be reading the caller's stream when the next one begins.</summary>
+    [Test]
+    private static async Task TriesDoNotShareAStream()
+    {
+        var stream = new LateStream("phone\n1\n");
+        var fake = new FakeHandler { Otherwise = _ => FakeHandler.Json(Accepted) };
+        var handler = new BreaksFirst { InnerHandler = fake };
+        using var client = new DataFlowClient(new DataFlowClientOptions { Address = new Uri("http://server.test/"), ClientId = "a", ClientSecret = "b" },
+            () => new HttpClient(handler, false));
+        await client.Imports.UploadAsync(ImportFile.FromStream(stream, "a.csv"));
+        Check.That(fake.Requests.Single().Body!.Contains("\r\n\r\nphone\n1\n\r\n--"), "not the same content");
+        var once = ImportFile.FromStream(new MadeStream(9), "once.csv");
+        await client.Imports.UploadAsync(once);
+        var error = await Check.ThrowsAsync<DataFlowException>(() => client.Imports.UploadAsync(once));
+        Check.Equal("once.csv can be read only once, and was.", error.Message);
     }
 
     [Test]
@@ -111,12 +171,26 @@ internal static class ImportTests
     [Test]
     private static async Task AnUploadIsCalledOff()
     {
-        using var server = new Sink();
-        using var client = new DataFlowClient(new DataFlowClientOptions { Address = server.Address, ClientId = "a", ClientSecret = "b" });
-        using var stop = new CancellationTokenSource();
-        await Check.ThrowsAsync<OperationCanceledException>(() => client.Imports.UploadAsync(ImportFile.FromStream(new MadeStream(1L << 30), "big.csv"),
-            new ImportOptions { Progress = new Each<long>(sent => { if (sent > 1 << 20) stop.Cancel(); }) }, stop.Token));
-        Check.That(server.Received < 100 << 20, "went on after " + server.Received);
+        const int Length = 150 << 20;
+        var path = Path.GetTempFileName();
+        try
+        {
+            using (var sparse = File.OpenWrite(path))
+                sparse.SetLength(Length);
+            foreach (var file in new[] { ImportFile.FromStream(new MadeStream(Length), "big.csv"), ImportFile.FromPath(path), ImportFile.FromBytes(new byte[Length], "big.csv") })
+            {
+                using var server = new Sink();
+                using var client = new DataFlowClient(new DataFlowClientOptions { Address = server.Address, ClientId = "a", ClientSecret = "b" });
+                using var stop = new CancellationTokenSource();
+                await Check.ThrowsAsync<OperationCanceledException>(() => client.Imports.UploadAsync(file,
+                    new ImportOptions { Progress = new Each<long>(sent => { if (sent > 1 << 20) stop.Cancel(); }) }, stop.Token));
+                Check.That(server.Received < 100 << 20, "went on after " + server.Received);
+            }
+        }
+        finally
+        {
+            File.Delete(path);
+        }
     }
 
     [Test]
@@ -201,7 +275,41 @@ internal static class ImportTests
         }
         Check.Equal("CompletedWithErrors", seen.Last());
         Check.Equal(4, fake.Requests.Count(r => r.Uri.AbsolutePath.EndsWith("events", StringComparison.Ordinal)), "streams");
-        Check.That(fake.Waits.Count(w => w == TimeSpan.FromSeconds(7)) >= 3, "polls");
+        Check.That(fake.Waits.Count(w => w >= TimeSpan.FromSeconds(7)) >= 3, "polls");
+    }
+
+    [Test]
+    private static async Task ABatchThatDoesNotChangeIsAskedForLessAndLess()
+    {
+        var fake = new FakeHandler();
+        for (var i = 0; i < 12; i++)
+            fake.Then(_ => FakeHandler.Json(State("Scheduled")));
+        fake.Then(_ => FakeHandler.Json(State("Processing", 1))).Then(_ => FakeHandler.Json(State("Processing", 2))).Then(_ => FakeHandler.Json(State("Completed", 3)));
+        fake.Otherwise = _ => FakeHandler.Json(State("Completed", 3));
+        await fake.Client().Imports.WaitAsync("b", useEvents: false);
+        Check.Equal("2 3 4.5 6.75 10.125 15.188 22.781 30 30 30 30 30 2 2", string.Join(" ", fake.Waits.Select(w => Math.Round(w.TotalSeconds, 3))));
+
+        var now = DateTimeOffset.UtcNow;
+        double Pause(double secondsLeft, int same) => fake.Client().Imports.PollPause(
+            new Batch { Status = "Scheduled", ScheduledFor = now.AddSeconds(secondsLeft) }, same, now).TotalSeconds;
+        Check.Equal("30 12 2 30", string.Join(" ", Pause(3600, 9), Pause(12, 9), Pause(1, 9), Pause(-5, 9)), "the pause before it begins");
+        Check.Equal(60.0, fake.Client(o => o.PollInterval = TimeSpan.FromMinutes(1)).Imports.PollPause(new Batch(), 9, now).TotalSeconds);
+    }
+
+    /// <summary>The server was restarted after it had told that the batch is over.</summary>
+    [Test]
+    private static async Task TheLastLookOutlastsAnOutage()
+    {
+        foreach (var isAdmin in new[] { false, true })
+        {
+            var fake = new FakeHandler { Otherwise = _ => FakeHandler.Json(State("Completed", 9)) };
+            fake.Then(_ => FakeHandler.Events("event: completed\ndata: " + State("Completed", 8) + "\n\n"));
+            for (var i = 0; i < 12; i++)
+                fake.ThenBreaks();
+            var client = fake.Client();
+            var batch = await (isAdmin ? client.Admin.Imports.WaitAsync("b") : client.Imports.WaitAsync("b"));
+            Check.Equal(9L, batch.ProcessedRecords);
+        }
     }
 
     [Test]
@@ -237,6 +345,39 @@ internal static class ImportTests
         public Each(Action<T> tell) => _tell = tell;
 
         public void Report(T value) => _tell(value);
+    }
+
+    /// <summary>Hands the first request's content to nobody, and breaks.</summary>
+    private sealed class BreaksFirst : DelegatingHandler
+    {
+        private bool _isBroken;
+
+        protected override Task<HttpResponseMessage> SendAsync(HttpRequestMessage request, CancellationToken cancellationToken)
+        {
+            if (_isBroken)
+                return base.SendAsync(request, cancellationToken);
+            _isBroken = true;
+            _ = request.Content.CopyToAsync(new MemoryStream());
+            throw new HttpRequestException("it broke", new IOException("reset"));
+        }
+    }
+
+    /// <summary>Its first read ends when the second begins, unless it is called off.</summary>
+    private sealed class LateStream : MemoryStream
+    {
+        private readonly TaskCompletionSource<bool> _second = new TaskCompletionSource<bool>();
+        private int _reads;
+
+        public LateStream(string text) : base(Encoding.ASCII.GetBytes(text)) { }
+
+        public override async Task<int> ReadAsync(byte[] buffer, int offset, int count, CancellationToken cancellationToken)
+        {
+            if (_reads++ > 0)
+                _second.TrySetResult(true);
+            else
+                await await Task.WhenAny(_second.Task, Task.Delay(Timeout.Infinite, cancellationToken));
+            return Read(buffer, offset, count);
+        }
     }
 
     private sealed class BrokenStream : MemoryStream

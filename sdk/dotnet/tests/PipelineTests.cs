@@ -54,18 +54,38 @@ internal static class PipelineTests
     [Test]
     private static async Task WhichAnswersAreTriedAgain()
     {
-        foreach (var (status, tries) in new[] { (400, 1), (401, 1), (404, 1), (408, 2), (409, 1), (429, 2), (500, 2), (501, 1), (502, 2), (503, 2), (504, 2) })
+        foreach (var (status, tries) in new[] { (400, 1), (401, 1), (404, 1), (408, 2), (409, 1), (429, 2), (500, 2), (501, 1), (502, 2), (503, 2), (504, 2), (505, 1), (507, 2) })
+            foreach (var type in new[] { "application/problem+json", "text/html" })
+            {
+                var fake = new FakeHandler().Then(status, "<h1>Sorry</h1>", type);
+                try
+                {
+                    await fake.Client().Imports.GetAsync("b");
+                }
+                catch (DataFlowException e)
+                {
+                    Check.Equal(status, e.Status);
+                }
+                Check.Equal(tries, fake.Requests.Count, "requests after " + status);
+            }
+    }
+
+    /// <summary>The server never passes on a 429 or 5xx of the other system, so in HTML it is a proxy's.</summary>
+    [Test]
+    private static async Task AProxysFaultIsNotAnIntegrationsAnswer()
+    {
+        foreach (var status in new[] { 429, 502, 503 })
         {
-            var fake = new FakeHandler().Then(status);
-            try
-            {
-                await fake.Client().Imports.GetAsync("b");
-            }
-            catch (DataFlowException e)
-            {
-                Check.Equal(status, e.Status);
-            }
-            Check.Equal(tries, fake.Requests.Count, "requests after " + status);
+            var fake = new FakeHandler().Then(status, "<h1>Sorry</h1>", "text/html");
+            using (var answer = await fake.Client().Integrations.CallAsync("payment", HttpMethod.Get, "charges/1"))
+                Check.Equal(200, (int)answer.StatusCode);
+            Check.Equal(2, fake.Requests.Count, "requests after " + status);
+        }
+        foreach (var (status, method) in new[] { (502, HttpMethod.Post), (501, HttpMethod.Get) })
+        {
+            var fake = new FakeHandler().Then(status, "<h1>Sorry</h1>", "text/html");
+            Check.Equal(status, (await Check.ThrowsAsync<ServerException>(() => fake.Client().Integrations.CallAsync("payment", method))).Status);
+            Check.Equal(1, fake.Requests.Count, "requests");
         }
     }
 
@@ -184,6 +204,34 @@ internal static class PipelineTests
         using (var answer = await fake.Client().Integrations.CallAsync("payment", HttpMethod.Post, "charges", body: new { amount = 1 }, idempotencyKey: "k"))
             Check.Equal(402, (int)answer.StatusCode);
         Check.Equal("{\"amount\":1} k", fake.Requests[2].Body + " " + fake.Requests[2]["Idempotency-Key"]);
+        await Check.ThrowsAsync<DataFlowException>(() => new FakeHandler().Then(200, new string('x', (16 << 20) + 1)).Client().Integrations.CallAsync("payment", HttpMethod.Get));
+        using (var answer = await new FakeHandler().Then(200, new string('x', 16 << 20), "text/plain").Client().Integrations.CallAsync("payment", HttpMethod.Get))
+            Check.Equal(16L << 20, answer.Content.Headers.ContentLength!.Value);
+    }
+
+    private sealed class Mine
+    {
+        public string ShipTo { get; set; } = "Rua 1";
+
+        public string? Note { get; set; }
+    }
+
+    /// <summary>Who reads it in the end knows the names that the caller gave.</summary>
+    [Test]
+    private static async Task TheCallersOwnObjectsAreSentAsTheyAre()
+    {
+        const string AsItIs = "{\"ShipTo\":\"Rua 1\",\"Note\":null}";
+        var fake = new FakeHandler();
+        await fake.Client().Events.PublishAsync(new OutboxEvent { EventType = "A", Payload = new Mine() });
+        await fake.Client().Events.PublishAsync(new[] { new OutboxEvent { EventType = "A", Payload = new { Items = new[] { new Mine() } } }, new OutboxEvent { EventType = "B" } });
+        await fake.Client().Integrations.CallAsync("payment", HttpMethod.Post, body: new Mine(), contentType: "application/vnd.payment+json");
+        await fake.Client().Imports.UploadAsync(ImportFile.FromBytes(new byte[1], "a"),
+            new ImportOptions { Metadata = new Dictionary<string, object?> { ["order"] = new Mine() } });
+        Check.Equal("{\"eventType\":\"A\",\"payload\":" + AsItIs + "}", fake.Requests[0].Body);
+        Check.Equal("[{\"eventType\":\"A\",\"payload\":{\"Items\":[" + AsItIs + "]}},{\"eventType\":\"B\"}]", fake.Requests[1].Body);
+        Check.Equal(AsItIs + " application/vnd.payment+json", fake.Requests[2].Body + " " + fake.Requests[2]["Content-Type"]);
+        Check.That(fake.Requests[3].Body!.Contains("\r\n\r\n{\"order\":" + AsItIs + "}\r\n"), "metadata: " + fake.Requests[3].Body);
+        await Check.ThrowsAsync<ArgumentNullException>(() => fake.Client().Events.PublishAsync(new OutboxEvent[] { null! }));
     }
 
     [Test]
@@ -236,6 +284,43 @@ internal static class PipelineTests
         listener.Stop();
         error = await Check.ThrowsAsync<ConnectionException>(() => client.Server.GetHealthAsync());
         Check.That(!error.IsTimeout, "a refusal is no timeout");
+    }
+
+    /// <summary>The time limit is for silence: what is slow but moves is waited for.</summary>
+    [Test]
+    private static async Task ASlowAnswerIsReadToItsEnd()
+    {
+        var parts = "{\"name\":\"Shopping\"}".Select(c => c.ToString()).ToArray();
+        using var server = new Drip(TimeSpan.FromMilliseconds(150), "application/json", parts.Length, parts);
+        using var client = server.Client(TimeSpan.FromSeconds(2)); // the answer takes 3
+        var json = client.Server.WhoAmIAsync();
+        var text = client.Server.GetMetricsAsync();
+        var passedOn = client.Integrations.CallAsync("payment", HttpMethod.Get);
+        Check.Equal("Shopping", (await json).Name);
+        Check.Equal(string.Concat(parts), await text);
+        using var answer = await passedOn;
+        Check.Equal(string.Concat(parts), await answer.Content.ReadAsStringAsync());
+        Check.Equal("application/json", answer.Content.Headers.ContentType!.MediaType);
+    }
+
+    [Test]
+    private static async Task AnAnswerThatStopsIsLeft()
+    {
+        using var server = new Drip(TimeSpan.Zero, "application/json", 100, "{\"name\":");
+        using var hasty = server.Client(TimeSpan.FromMilliseconds(500), 1);
+        using var patient = server.Client(TimeSpan.FromHours(1));
+        foreach (var call in new Func<DataFlowClient, CancellationToken, Task>[]
+        {
+            (c, token) => c.Server.WhoAmIAsync(token), (c, token) => c.Server.GetMetricsAsync(token),
+            (c, token) => c.Integrations.CallAsync("payment", HttpMethod.Get, cancellationToken: token),
+        })
+        {
+            var before = server.Requests;
+            Check.That((await Check.ThrowsAsync<ConnectionException>(() => call(hasty, default))).IsTimeout, "no timeout");
+            Check.Equal(before + 2, server.Requests, "requests");
+            using var stop = new CancellationTokenSource(500);
+            await Check.ThrowsAsync<OperationCanceledException>(() => call(patient, stop.Token));
+        }
     }
 
     [Test]
