@@ -22,12 +22,16 @@ namespace DataFlow.Client
         }
 
         /// <summary>A client that takes an <see cref="HttpClient"/> for each try, from <c>IHttpClientFactory</c> for instance. Its timeout should be
-        /// infinite (the options have one) and its handler follow no redirects, which would carry the credentials elsewhere.</summary>
+        /// infinite (the options have one) and its handler follow no redirects, which would carry the credentials elsewhere. If it logs headers, it should leave
+        /// <c>X-Client-Secret</c> and <c>X-Admin-Key</c> out, as that of <c>AddDataFlow</c> does.</summary>
         /// <param name="options">Where and who. Later changes to it have no effect.</param>
         /// <param name="http">Gives an <see cref="HttpClient"/>; this class does not dispose of it.</param>
-        public DataFlowClient(DataFlowClientOptions options, Func<HttpClient> http)
+        public DataFlowClient(DataFlowClientOptions options, Func<HttpClient> http) : this(options, http, false) { }
+
+        internal DataFlowClient(DataFlowClientOptions options, Func<HttpClient> http, bool keepsSecrets)
         {
-            Pipeline = new Pipeline((options ?? throw new ArgumentNullException(nameof(options))).Checked(), http ?? throw new ArgumentNullException(nameof(http)));
+            Pipeline = new Pipeline((options ?? throw new ArgumentNullException(nameof(options))).Checked(),
+                http ?? throw new ArgumentNullException(nameof(http)), keepsSecrets);
             (Imports, Webhooks, Mapping, Tickets, Counterparties, Acks, Events, Integrations, Server, Admin) = Groups(Pipeline);
         }
 

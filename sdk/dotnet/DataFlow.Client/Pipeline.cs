@@ -21,12 +21,17 @@ namespace DataFlow.Client
 
         private readonly Func<HttpClient> _http;
         private readonly string _base;
+        private readonly bool _keepsSecrets;
         private readonly Random _random = new Random();
 
-        public Pipeline(DataFlowClientOptions options, Func<HttpClient> http)
+        /// <param name="options">The options, checked.</param>
+        /// <param name="http">Gives a client for each try.</param>
+        /// <param name="keepsSecrets">Whether the client has a <see cref="CredentialsHandler"/>.</param>
+        public Pipeline(DataFlowClientOptions options, Func<HttpClient> http, bool keepsSecrets = false)
         {
             Options = options;
             _http = http;
+            _keepsSecrets = keepsSecrets;
             _base = options.Address!.AbsoluteUri.TrimEnd('/') + "/v1";
         }
 
@@ -167,6 +172,13 @@ namespace DataFlow.Client
                 if (value != null)
                     request.Headers.TryAddWithoutValidation(name, Call.Header(value, name));
             }
+            void SetSecret(string name, string? value)
+            {
+                if (value == null || !_keepsSecrets)
+                    Set(name, value);
+                else
+                    CredentialsHandler.Keep(request, name, Call.Header(value, name));
+            }
             Set("Accept", call.Accept);
             Set("Accept-Language", DataFlowClient.CurrentLanguage ?? Options.Language);
             Set("User-Agent", "dataflow-sdk-dotnet/" + DataFlowClient.Version);
@@ -177,10 +189,10 @@ namespace DataFlow.Client
             if (!call.IsAnonymous && !isAdmin && Options.ClientId != null)
             {
                 Set("X-Client-Id", Options.ClientId);
-                Set("X-Client-Secret", Options.ClientSecret);
+                SetSecret("X-Client-Secret", Options.ClientSecret);
             }
             else if (!call.IsAnonymous)
-                Set("X-Admin-Key", Options.AdminKey);
+                SetSecret("X-Admin-Key", Options.AdminKey);
             if (call.ExpectContinue)
                 request.Headers.ExpectContinue = true;
             return request;

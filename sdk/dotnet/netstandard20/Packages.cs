@@ -263,9 +263,33 @@ namespace System.Net.Http
     public interface IHttpClientFactory { HttpClient CreateClient(string name); }
 }
 
+namespace Microsoft.Extensions.Http
+{
+    public abstract class HttpMessageHandlerBuilder
+    {
+        public abstract string Name { get; set; }
+
+        public abstract IList<DelegatingHandler> AdditionalHandlers { get; }
+    }
+
+    public interface IHttpMessageHandlerBuilderFilter
+    {
+        System.Action<HttpMessageHandlerBuilder> Configure(System.Action<HttpMessageHandlerBuilder> next);
+    }
+}
+
 namespace Microsoft.Extensions.DependencyInjection
 {
-    public interface IServiceCollection { }
+    public class ServiceDescriptor
+    {
+        public System.Type ServiceType => throw null!;
+
+        public object? ImplementationInstance => throw null!;
+
+        public static ServiceDescriptor Singleton<T>(T implementationInstance) where T : class => throw null!;
+    }
+
+    public interface IServiceCollection : IList<ServiceDescriptor> { }
 
     public interface IHttpClientBuilder { }
 

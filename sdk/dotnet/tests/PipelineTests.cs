@@ -10,6 +10,7 @@ using System.Threading;
 using System.Threading.Tasks;
 using DataFlow.Client;
 using Microsoft.Extensions.DependencyInjection;
+using Microsoft.Extensions.Logging;
 
 /// <summary>Retries, errors, timeouts, credentials.</summary>
 internal static class PipelineTests
@@ -321,6 +322,54 @@ internal static class PipelineTests
             using var stop = new CancellationTokenSource(500);
             await Check.ThrowsAsync<OperationCanceledException>(() => call(patient, stop.Token));
         }
+    }
+
+    /// <summary>The factory's loggers write all headers at Trace.</summary>
+    [Test]
+    private static async Task SecretsAreNotLogged()
+    {
+        var fake = new FakeHandler();
+        var log = new Written();
+        var services = new ServiceCollection();
+        services.AddLogging(logging => logging.SetMinimumLevel(LogLevel.Trace).AddProvider(log));
+        services.AddHttpClient("other").ConfigurePrimaryHttpMessageHandler(() => fake); // the factory's loggers are there before us
+        for (var i = 0; i < 2; i++)
+            services.AddDataFlow(o =>
+            {
+                o.Address = new Uri("http://server.test/");
+                o.ClientId = "shop";
+                o.ClientSecret = "geheim";
+                o.AdminKey = "admin-key";
+            }).ConfigurePrimaryHttpMessageHandler(() => fake);
+        using var provider = services.BuildServiceProvider();
+        await provider.GetRequiredService<DataFlowClient>().Server.WhoAmIAsync();
+        await provider.GetRequiredService<DataFlowClient>().Admin.GetOwnersAsync();
+        await provider.GetRequiredService<IHttpClientFactory>().CreateClient("other").GetAsync("http://other.test/");
+        Check.Equal("shop geheim ", fake.Requests[0]["X-Client-Id"] + " " + fake.Requests[0]["X-Client-Secret"] + " " + fake.Requests[0]["X-Admin-Key"]);
+        Check.Equal(" admin-key", fake.Requests[1]["X-Client-Secret"] + " " + fake.Requests[1]["X-Admin-Key"]);
+        Check.That(log.Text.Contains("User-Agent: dataflow-sdk-dotnet"), "headers are not logged at all");
+        Check.That(!log.Text.Contains("geheim") && !log.Text.Contains("admin-key"), log.Text);
+    }
+
+    private sealed class Written : ILoggerProvider, ILogger
+    {
+        private readonly StringBuilder _text = new StringBuilder();
+
+        public string Text => _text.ToString();
+
+        public ILogger CreateLogger(string categoryName) => this;
+
+        public IDisposable BeginScope<T>(T state) => this;
+
+        public bool IsEnabled(LogLevel logLevel) => true;
+
+        public void Log<T>(LogLevel logLevel, EventId eventId, T state, Exception exception, Func<T, Exception, string> formatter)
+        {
+            lock (_text)
+                _text.AppendLine(formatter(state, exception));
+        }
+
+        public void Dispose() { }
     }
 
     [Test]
