@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pg
 import pytest
-from harness import ADMIN_KEY, SCOPES, Backend, Server
+from harness import ADMIN_KEY, ROOT, SCOPES, Backend, Server
 from test_sandbox import Sandbox
 from world import Driver, Proxy, Receiver, differs, fill, pick, until
 
@@ -20,6 +20,10 @@ DRIVERS = {"node": ["node", HERE.parent / "node/conformance/driver.mjs"], "dotne
 DRIVERS = {name: command for name, command in DRIVERS.items() if Path(command[-1]).exists()}
 # By which a server is made again, not waited for.
 QUICK = {"retries": 5, "retryBaseMs": 20, "retryCapMs": 200, "timeoutMs": 30000}
+READER_KEY = "reader-key-of-the-tests-4711"
+# Every error of the server's table, with its status.
+ERRORS = {code: int(status) for code, status in
+          re.findall(r'X\(DF_\w+,\s+"(\w+)",\s+(\d+)', (ROOT / "src/base/err.h").read_text(encoding="utf-8")) if int(status) >= 400}
 
 
 def anonymous(operation):
@@ -31,6 +35,31 @@ def calls(scenario):
             for step in scenario["steps"] if "call" in step]
 
 
+def may_be_sent_again(status):
+    """README.md has the rule; this is of a call that may be repeated."""
+    return status in (408, 429) or (status >= 500 and status not in (501, 505))
+
+
+def type_of(sdk, status):
+    """The class that an SDK makes of a status."""
+    types = TABLE["types"]
+    return types.get(str(status), types[f"{status // 100}xx"])[sdk]
+
+
+def codes_of_examples(api):
+    contents = (response.get("content", {}) for response in api["components"]["responses"].values())
+    return {content["example"]["code"] for types in contents for kind, content in types.items()
+            if kind == "application/problem+json" and "example" in content}
+
+
+def refusals():
+    """Steps in which the server itself, not the proxy, answers with an error."""
+    for scenario in TABLE["scenarios"]:
+        for step in scenario["steps"]:
+            if step.get("error", {}).get("kind") == "problem" and not step.get("as", "").startswith("proxied"):
+                yield step["error"]
+
+
 class World:
     """A server with all that is around it, for the scenarios of one database."""
 
@@ -40,7 +69,7 @@ class World:
         self.proxy = Proxy()
         self.backend = Backend(name, directory / "database")
         self.sandbox_url = "http://{}:{}".format(*self.sandbox.host_port)
-        config = fill(TABLE["server"], {"sandbox": self.sandbox_url, "port": pg.free_port()})
+        config = fill(TABLE["server"], {"sandbox": self.sandbox_url, "receiver": self.receiver.url, "readerKey": READER_KEY, "port": pg.free_port()})
         self.server = Server(self.backend, directory / "server", config=config).start()
         self.proxy.target = self.server.host_port
         self.api = self.server.anonymous().get("/openapi.json").json
@@ -87,12 +116,13 @@ class Run:
         self.unique = uuid.uuid4().hex[:12]
         caller = world.server.new_client(f"Conformance {self.unique}")
         self.names = {"unique": self.unique, "clientId": caller.id, "clientSecret": caller.secret, "adminKey": ADMIN_KEY, "scopes": SCOPES,
-                      "proxy": world.proxy.url, "receiver": world.receiver.url, "sandbox": world.sandbox_url, "bigBytes": 0,
+                      "readerKey": READER_KEY, "proxy": world.proxy.url, "receiver": world.receiver.url, "sandbox": world.sandbox_url, "bigBytes": 0,
                       "number": int(self.unique[:7], 16), "phone": f"+55119{int(self.unique[:8], 16) % 10**8:08d}"}
         now = datetime.datetime.now(datetime.timezone.utc)
         hour = lambda minutes: (now + datetime.timedelta(minutes=minutes))  # noqa: E731
         self.names |= {"laterHour": hour(360).hour, "laterHourEnd": hour(420).hour, "tomorrow": hour(1440).strftime("%Y-%m-%dT%H:%M:%SZ"),
-                       "nowWindow": f"{hour(-60):%H:%M}-{hour(60):%H:%M}", "twoMegabytes": "x" * (2 << 20), "longText": "x" * 300}
+                       "nowWindow": f"{hour(-60):%H:%M}-{hour(60):%H:%M}", "twoMegabytes": "x" * (2 << 20), "longText": "x" * 300,
+                       "longPath": "x" * 9000, "longHeader": "x" * 20000, "deep": json.loads("[" * 80 + "]" * 80)}
         world.proxy.reset()
         self.made = set()
 
@@ -145,14 +175,16 @@ class Run:
         assert not (problem := self.problem(step, answer)), f"{step}: {problem}\n{json.dumps(answer)[:2000]}"
         self.save(step, answer)
 
-    @staticmethod
-    def problem(step, answer):
+    def problem(self, step, answer):
         if "error" in step or "error" in answer:
-            return differs(step.get("error", "no error"), answer.get("error"), "error")
+            return differs(step.get("error", "no error"), answer.get("error"), "error") or self.wrong_type(answer["error"])
         for part, member in (("expect", "ok"), ("response", "response")):
             if part in step and (problem := differs(step[part], answer.get(member), member)):
                 return problem
         return None
+
+    def wrong_type(self, error):
+        return differs(type_of(self.driver.name, error["status"]), error.get("type"), "type") if error["kind"] == "problem" else None
 
     def save(self, step, answer):
         for name, path in step.get("save", {}).items():
@@ -180,13 +212,20 @@ class Run:
         """What came to the proxy."""
         seen = self.world.proxy.seen
         found = {"requests": len(seen), "keys": len({one["key"] for one in seen}), "seen": seen}
-        assert not (problem := differs(step["expect"], found, "proxied")), problem
+        assert not (problem := differs(step["expect"], found, "proxied")), f"{problem}\n{seen}"
 
     def do_server(self, step):
         {"stop": self.stop_server, "start": self.world.server.start, "restart": self.world.server.restart}[step["action"]]()
 
     def stop_server(self):
         assert self.world.server.stop() == 0
+
+    def do_expire(self, step):
+        """What is kept of a batch's failed records has been kept for long enough."""
+        backend = self.world.backend
+        write = backend.script if backend.name == "sqlite" else backend.query  # of SQLite only a script is committed
+        long_ago = "2020-01-01T00:00:00.000" + ("" if backend.name == "sqlserver" else "Z")
+        write(f"UPDATE ImportBatch SET KeptUntil = '{long_ago}' WHERE Id = '{step['batchId']}'")
 
     def do_receiver(self, step):
         self.world.receiver.statuses[step["path"]] = step["status"]
@@ -242,6 +281,36 @@ def test_an_sdk_has_every_call(world, drivers, sdk):
     integrations = {f"{method} /integrations/{{}}{'/{}' if path else ''}" for name, method, path in made if name == "integrations.call"}
     unproved = [operation for operation in wanted if operation not in integrations and named[operation] not in names]
     assert not sorted(unproved), "calls that no scenario makes"
+
+
+def test_every_status_and_code_has_a_row(world):
+    """A status that /openapi.json documents, and a code that a caller can be answered with, is met by the SDKs for real."""
+    documented = {status for item in world.api["paths"].values() for operation in item.values() if isinstance(operation, dict)
+                  for status in operation.get("responses", {}) if status[0] in "45"}
+    assert not sorted(documented - {str(error["status"]) for error in refusals()}), "documented statuses that no scenario meets"
+    codes = ERRORS.keys() | codes_of_examples(world.api)
+    met, excused = {error["code"] for error in refusals()}, TABLE["notProvoked"].keys()
+    assert not sorted(codes - met - excused), "codes without a row, nor a reason for having none"
+    assert not sorted(excused & met), "codes that notProvoked excuses, and a row has"
+    assert not sorted((excused | met) - codes), "codes that the server does not have"
+
+
+@pytest.mark.parametrize("sdk", DRIVERS)
+def test_every_error_of_the_server_is_typed_and_repeated_by_its_status(drivers, sdk):
+    """As the server writes it, but from a proxy, because not every one can be provoked."""
+    driver, proxy = drivers(sdk), Proxy()
+    own = {"clientId": "c", "clientSecret": "s" * 32, "baseUrl": proxy.url}
+    driver.ask({"op": "client", "name": "errors", "options": own | QUICK | {"retries": 2, "retryBaseMs": 1}})
+    problems = []
+    for code, status in ERRORS.items():
+        document = {"title": "Title", "status": status, "detail": "Detail.", "code": code, "correlationId": "c-1"}
+        proxy.reset([{"answer": status, "body": {"type": "about:blank", **document}, "count": 9}])
+        answer = driver.ask({"op": "call", "client": "errors", "call": "server.whoami"})
+        requests = 3 if may_be_sent_again(status) else 1
+        problems += [differs({"kind": "problem", "type": type_of(sdk, status), **document}, answer.get("error"), code),
+                     differs(requests, len(proxy.seen), f"requests for {code}")]
+    proxy.close()
+    assert not list(filter(None, problems))
 
 
 def test_every_driver_is_there():

@@ -13,6 +13,7 @@ import threading
 import time
 
 TIMEOUT = 60
+TOO_LARGE = (16 << 20) + 1  # bytes of an integration's answer
 BUILT = 170  # a driver's first answer: it may have to be installed and built before
 
 
@@ -65,8 +66,9 @@ class Driver:
 class Proxy:
     """Between an SDK and the server, one request a connection. Its rules apply to the next requests, one after the other:
 
-        {"answer": 503, "headers": {…}, "body": …}   answers by itself
+        {"answer": 503, "headers": {…}, "body": …}   answers by itself: a problem document, or a text, which is HTML
         {"cutRequest": 100000}                       closes when so many bytes have come from the client
+        {"holdRequest": 100000}                      hands on no more than that, until the next rules are set; then it closes
         {"cutAnswer": true}                          hands the request on, and closes instead of answering
         {"cutAnswerAfter": 300}                      closes when so many bytes of the answer were handed on
         {"stall": true}                              answers nothing, and keeps the connection
@@ -81,15 +83,19 @@ class Proxy:
         self.url = "http://127.0.0.1:{}".format(self._listener.getsockname()[1])
         self._lock = threading.Lock()
         self._stalled = []
+        self._release = threading.Event()  # what is held waits for it
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self):
         self._listener.close()
+        self._release.set()
         for s in self._stalled:
             s.close()
 
     def reset(self, rules=()):
         with self._lock:
+            self._release.set()
+            self._release = threading.Event()
             self.seen.clear()
             self.rules = [rule for rule in rules for _ in range(rule.get("count", 1))]
 
@@ -128,8 +134,7 @@ class Proxy:
             self._stalled.append(client)
             return
         if "answer" in rule:
-            body = json.dumps(rule["body"]).encode() if "body" in rule else b""
-            kind = "application/problem+json" if "body" in rule else "text/plain"
+            kind, body = self._document(rule.get("body"))
             fields = {"Content-Type": kind, "Content-Length": len(body), "Connection": "close", **rule.get("headers", {})}
             text = f"HTTP/1.1 {rule['answer']} Answer\r\n" + "".join(f"{n}: {v}\r\n" for n, v in fields.items()) + "\r\n"
             client.sendall(text.encode() + body)
@@ -140,7 +145,9 @@ class Proxy:
             return
         with socket.create_connection(self.target, TIMEOUT) as server:
             server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            threading.Thread(target=self._hand_on, args=(client, server, sent, rule.get("cutRequest")), daemon=True).start()
+            most = rule.get("cutRequest", rule.get("holdRequest"))
+            held = self._release if "holdRequest" in rule else None
+            threading.Thread(target=self._hand_on, args=(client, server, sent, most, held), daemon=True).start()
             left = rule.get("cutAnswerAfter")
             while data := server.recv(65536):
                 if rule.get("cutAnswer") and not data.startswith(b"HTTP/1.1 100"):
@@ -152,13 +159,23 @@ class Proxy:
                     return
 
     @staticmethod
-    def _hand_on(client, server, data, most):
+    def _document(body):
+        if body is None:
+            return "text/plain", b""
+        if isinstance(body, str):
+            return "text/html; charset=utf-8", body.encode()
+        return "application/problem+json", json.dumps(body).encode()
+
+    @staticmethod
+    def _hand_on(client, server, data, most, held):
         passed = 0
         with contextlib.suppress(OSError):
             while data:
                 server.sendall(data)
                 passed += len(data)
                 if most is not None and passed >= most:
+                    if held:
+                        held.wait(TIMEOUT)
                     for s in (client, server):
                         s.shutdown(socket.SHUT_RDWR)
                     return
@@ -166,7 +183,8 @@ class Proxy:
 
 
 class Receiver:
-    """Keeps the webhooks that come, as they came, and answers what its `statuses` say for a path, else 200."""
+    """Keeps the webhooks that come, as they came, and answers what its `statuses` say for a path, else 200. Who fetches from
+    it is refused by `statuses` too, or gets more than an integration may answer."""
 
     def __init__(self):
         self.received = []
@@ -181,6 +199,16 @@ class Receiver:
                 self.send_response(receiver.statuses.get(self.path, 200))
                 self.send_header("Content-Length", "0")
                 self.end_headers()
+
+            def do_GET(self):
+                refused = receiver.statuses.get(self.path)
+                body = b"No" if refused else b"x" * TOO_LARGE
+                self.send_response(refused or 200)
+                self.send_header("Content-Type", "text/plain")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                with contextlib.suppress(OSError):  # the server reads no further than its limit
+                    self.wfile.write(body)
 
             def log_message(self, *_):
                 pass

@@ -16,7 +16,7 @@ using DataFlow.Client;
 internal static class Program
 {
     private static readonly JsonSerializerOptions Written = new JsonSerializerOptions { PropertyNamingPolicy = JsonNamingPolicy.CamelCase };
-    private static readonly JsonSerializerOptions Read = new JsonSerializerOptions { PropertyNameCaseInsensitive = true };
+    private static readonly JsonSerializerOptions Read = new JsonSerializerOptions { PropertyNameCaseInsensitive = true, MaxDepth = 200 };
     private static readonly Dictionary<string, Method> Methods = new Dictionary<string, Method>();
     private static readonly List<(string Operation, string Name)> Operations = new List<(string, string)>();
     private static readonly Dictionary<string, DataFlowClientOptions> Options = new Dictionary<string, DataFlowClientOptions>();
@@ -32,7 +32,7 @@ internal static class Program
         using var input = new StreamReader(Console.OpenStandardInput(), new UTF8Encoding(false));
         while (await input.ReadLineAsync() is string line)
         {
-            var request = JsonDocument.Parse(line).RootElement;
+            var request = JsonDocument.Parse(line, new JsonDocumentOptions { MaxDepth = 200 }).RootElement;
             if (request.GetProperty("op").GetString() == "client")
                 Answer(MakeClient(request)); // before the requests behind it are looked at
             else
@@ -355,7 +355,7 @@ internal static class Program
             case DataFlowException d when d.Status > 0:
                 return new
                 {
-                    kind = "problem", status = d.Status, code = d.Code, title = d.Title, detail = d.Detail, errors = d.Errors,
+                    kind = "problem", type = d.GetType().Name, status = d.Status, code = d.Code, title = d.Title, detail = d.Detail, errors = d.Errors,
                     correlationId = d.CorrelationId, retryAfter = d.RetryAfter?.TotalSeconds, message = d.Message,
                 };
             case OperationCanceledException _: return new { kind = "aborted", message = e.Message };

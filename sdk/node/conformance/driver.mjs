@@ -117,7 +117,8 @@ function errorOf(error) {
     : error instanceof NetworkError ? 'network' : error instanceof AbortError ? 'aborted' : error instanceof TypeError ? 'argument' : 'driver');
   const { status, code, title, detail, errors, correlationId, retryAfter, message } = error;
   if (kind === 'driver') process.stderr.write(`${error.stack}\n`);
-  return kind === 'problem' ? { kind, status, code, title, detail, errors, correlationId, retryAfter, message } : { kind, message };
+  const type = error.name;
+  return kind === 'problem' ? { kind, type, status, code, title, detail, errors, correlationId, retryAfter, message } : { kind, message };
 }
 
 const OPS = { hello, client, call, iterate, upload, wait, verify };
