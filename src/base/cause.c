@@ -22,10 +22,11 @@ static bool is_inner(char c)
     return is_digit(c) || is_letter(c) || c == '_' || c == '-';
 }
 
-/* "503" of "HTTP 503". */
+/* "503" of "HTTP 503", where HTTP is a word: of "00a1b2cHTTP 503" an id is made, and a number. */
 static bool is_status(struct df_str s, size_t at, size_t len)
 {
-    return len == 3 && at >= 5 && memcmp(s.ptr + at - 5, "HTTP ", 5) == 0;
+    return len == 3 && at >= 5 && memcmp(s.ptr + at - 5, "HTTP ", 5) == 0 &&
+           (at == 5 || !is_inner(s.ptr[at - 6]));
 }
 
 struct word {
