@@ -648,11 +648,13 @@ static void a_retry_goes_out_when_it_is_due_though_nobody_wakes_the_engine(void 
     start_engine();
     set_plan(2, (const unsigned[]){500, 500}, 200);
     emit("BatchCompleted");
-    for (int64_t i = 1; i <= 2; i++) {
-        await(&attempts, i);
+    await(&attempts, 1);
+    /* A step that is taken while the engine works out how long to wait is not part of its wait. */
+    for (int i = 0; i < 600 && testdb_int(db, &count_sent) != 1; i++) {
         df_fake_clock_advance_ms(&now, 50);
+        (void)usleep(20000);
     }
-    await(&count_sent, 1);
+    assert_int_equal(testdb_int(db, &count_sent), 1);
 }
 
 static void *commit_soon(void *arg)
