@@ -17,6 +17,18 @@
 #define CLOCK_MS 2000                        /* Redis tells whole seconds */
 #define PROBE_MS (DF_DOCTOR_LIMIT_MS - 1500) /* so that the check itself tells what failed */
 
+/* What failed, after the name of what was tried, which some reasons begin with. */
+static void say_away(struct df_check *c, const char *what, const char *advice, const char *name,
+                     const struct df_err *err)
+{
+    const char *why = err->detail;
+    size_t len = strlen(name);
+
+    if (strncmp(why, name, len) == 0 && strncmp(why + len, ": ", 2) == 0)
+        why += len + 2;
+    df_check_say(c, DF_HEALTH_PROBLEM, what, advice, "%s: %s", name, why);
+}
+
 /* --- the bucket --- */
 
 size_t df_count_storages(const struct df_settings *s)
@@ -190,9 +202,8 @@ void df_check_relay_broker(struct df_check *c)
     if (df_relay_probe(relay, PROBE_MS, &err) == DF_OK)
         df_check_say(c, DF_HEALTH_OK, what, NULL, "%s takes connections", target);
     else
-        df_check_say(c, DF_HEALTH_PROBLEM, what,
-                     "is the broker running, and are address, user and password right?", "%s: %s",
-                     target, err.detail);
+        say_away(c, what, "is the broker running, and are address, user and password right?",
+                 target, &err);
 }
 
 /* --- the queue of batches --- */
@@ -213,10 +224,10 @@ void df_check_queue(struct df_check *c)
     if (df_relay_probe(&queue, PROBE_MS, &err) == DF_OK)
         df_check_say(c, DF_HEALTH_OK, "imports.queue_url", NULL, "%s takes connections", target);
     else
-        df_check_say(c, DF_HEALTH_PROBLEM, "imports.queue_url",
-                     "is the broker running, and are address, user and password right? Until it is "
-                     "back, workers look for batches every imports.poll_ms",
-                     "%s: %s", target, err.detail);
+        say_away(c, "imports.queue_url",
+                 "is the broker running, and are address, user and password right? Until it is "
+                 "back, workers look for batches every imports.poll_ms",
+                 target, &err);
 }
 
 /* --- destinations --- */
@@ -285,10 +296,10 @@ void df_check_destination(struct df_check *c)
         df_check_say(c, DF_HEALTH_OK, d.what, NULL, "%s takes connections, in %" PRId64 " ms", name,
                      took_ms);
     else
-        df_check_say(c, DF_HEALTH_PROBLEM, d.what,
-                     "check the URL, the name's address, firewalls and, for https, the peer's "
-                     "certificate",
-                     "%s: %s", name, err.detail);
+        say_away(c, d.what,
+                 "check the URL, the name's address, firewalls and, for https, the peer's "
+                 "certificate",
+                 name, &err);
 }
 
 /* --- where the log is sent --- */
@@ -312,9 +323,9 @@ void df_check_ship(struct df_check *c)
         df_check_say(c, DF_HEALTH_OK, "log.ship", NULL, "%s takes connections, in %" PRId64 " ms",
                      name, took_ms);
     else
-        df_check_say(c, DF_HEALTH_PROBLEM, "log.ship",
-                     "check the URL, the name's address, firewalls and, with lokis, elastics or "
-                     "otlps, the peer's certificate; lines wait in the spool meanwhile",
-                     "%s: %s", name, err.detail);
+        say_away(c, "log.ship",
+                 "check the URL, the name's address, firewalls and, with lokis, elastics or "
+                 "otlps, the peer's certificate; lines wait in the spool meanwhile",
+                 name, &err);
     df_ship_target_free(t);
 }
