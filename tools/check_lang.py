@@ -22,6 +22,7 @@ import embed_lang  # noqa: E402
 import lang_texts  # noqa: E402
 
 CATALOGUE = "lang/pt-BR.txt"
+SETTING = re.compile(r"[a-z]\w*\.[a-z_.]*")  # the name of a setting, or its beginning
 
 
 def error_table(root):
@@ -56,7 +57,7 @@ def wanted(root):
 def is_text(text):
     """Whether it says something: words, not only directives, signs and names of settings."""
     plain = embed_lang.DIRECTIVE.sub("", text)
-    return bool(re.search(r"[A-Za-z]{2}", plain))
+    return bool(re.search(r"[A-Za-z]{2}", plain)) and not SETTING.fullmatch(plain)
 
 
 def translated_holes(entries):
@@ -124,6 +125,8 @@ def main(argv):
         return 0
     for t in missing.values():
         problems.append(f"{t.file}:{t.line}: no translation of: {embed_lang.escape(plain(t.text))}   [{t.kind}s]")
+    problems += [f"{t.file}:{t.line}: printed without df_cli_say: {embed_lang.escape(t.text)}"
+                 for t in lang_texts.printed(sources) if is_text(t.text)]
     known = all_patterns(sources) | {key_of(t.text) for t in texts}
     for e in entries:
         if e.section != "composed" and e.pattern not in known:

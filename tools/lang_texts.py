@@ -29,6 +29,14 @@ CLI_SINKS = {
     "df_cli_complain": (None, 1, True),
     "df_cli_text": (None, 0, False),
     "df_lang_text": (None, 1, False),
+    # What commands print.
+    "df_cli_say": (None, 1, True),
+    "df_cli_cell": (None, 1, False),
+    "df_cli_heads": (None, 1, False),
+    # A finding of `doctor`: the thing, the advice, what was seen.
+    "df_check_say": [(None, 2, False), (None, 3, False), (None, 4, True)],
+    # One of `audit verify`.
+    "tell": (None, 4, True),
     # What is wrong with a configuration.
     "df_buf_addf": (None, 1, True),
     "df_buf_addz": (None, 1, False),
@@ -39,6 +47,12 @@ FIRST = {name: re.compile(r"&?(\w+->)?(complaints|warnings|why)") for name in ("
 # In these folders, what is given to a variable or member of these names becomes the message of a record, chunk or batch.
 STORED = ("src/imports", "src/tabular")
 STORED_NAMES = re.compile(r"error|reason|why|ret_reason|ret_why|message")
+# What prints, and its format's index: for words it is not meant in these files.
+PRINTERS = {"printf": 0, "puts": 0, "fputs": 0, "fprintf": 1, "df_buf_addf": 1, "df_buf_addz": 1}
+COMMANDS = re.compile(r"src/app/(cmd_|doctor|demo)\w*\.c$")
+UNSAID = ("cmd_completion.c", "cmd_help.c")  # scripts; `help metrics` and the like, and lists of commands
+# JSON, commands to copy, names of fields and of this program.
+IN_ANY_LANGUAGE = re.compile(r'^\s*\{?"|^,"|curl -|dataflow|clientId:|X-Client|https?|^ --server $|^demo$')
 # Formats of numbers, as macros of the C library.
 MACROS = {"PRId64": "ld", "PRIu64": "lu", "PRIi64": "li", "PRIu32": "u", "PRId32": "d", "PRIx64": "lx", "PRIu16": "u"}
 
@@ -353,6 +367,12 @@ def helps(sources):
             text = "".join(sources.value(t) for t in parts)
             found.setdefault(text, Text(text, file, parts[0].line, "message"))
 
+    # Those of policies are a table of macros.
+    policies = sources.root / "src/access/policies.h"
+    if policies.exists():
+        text = policies.read_text(encoding="utf-8")
+        for m in re.finditer(r"^    X\(\w+, .*(\"[^\"]*\")\)", text, re.M):
+            note(Path("src/access/policies.h"), [Token("string", m[1], text.count("\n", 0, m.start()) + 1)])
     # Options that several commands share are macros.
     commands = Path("src/app/commands.c")
     text = (sources.root / commands).read_text(encoding="utf-8") if commands in sources.tokens else ""
@@ -369,11 +389,35 @@ def helps(sources):
                 while tokens[end].kind == "string" or tokens[end].text in sources.macros:
                     end += 1
                 note(file, tokens[i + 3:end])
+            elif file.name == "cmd_look.c" and t.text == "{" and tokens[i + 1].kind == "string":
+                fields = split_args(tokens[i + 1:closing(tokens, i)])
+                if len(fields) == 3:  # a column of a list
+                    note(file, fields[0])
+            elif file.name == "reasons.c" and t.text == "{":
+                fields = split_args(tokens[i + 1:closing(tokens, i)])
+                if len(fields) == 3:  # a reason of records
+                    note(file, fields[1])
             elif file.name == "commands.c" and t.text == "{" and tokens[i + 1].kind == "string":
                 fields = split_args(tokens[i + 1:closing(tokens, i)])
                 if len(fields) == 4:
                     note(file, fields[3])
     return list(found.values())
+
+
+def printed(sources):
+    """Words that commands print without df_cli_say and its like, so that nobody reads them in Portuguese."""
+    found = []
+    for name, at in PRINTERS.items():
+        for fn, args in sources.calls(name):
+            if not COMMANDS.match(str(fn.file)) or fn.file.name in UNSAID or len(args) <= at:
+                continue
+            if name in FIRST and FIRST[name].fullmatch("".join(t.text for t in args[0])):
+                continue
+            for arg in args[at:]:
+                for text in sources.literals(fn, arg):
+                    if text[0] != "param" and text[2] == fn.file and not IN_ANY_LANGUAGE.search(text[0]):
+                        found.append(Text(text[0], text[2], text[1], "printed"))
+    return found
 
 
 def holes_of(formats, count):
@@ -396,7 +440,7 @@ def told(sources, is_inside, sinks=None):
     found = {}
     # Name, file if it is static, index of the code, index of the text, whether arguments follow it, and for a text that is
     # itself an argument the directives that it stands for.
-    queue = [(name, None, *spec, None) for name, spec in sinks.items()]
+    queue = [(name, None, *spec, None) for name, specs in sinks.items() for spec in (specs if isinstance(specs, list) else [specs])]
     known = set(queue)
 
     def look_at(fn, expr, code_param, has_args, holes):

@@ -31,6 +31,68 @@ const char *df_cli_text(const char *english)
     return text.ptr == english ? english : df_arena_cstr(&texts, text);
 }
 
+void df_cli_say(struct df_buf *out, const char *fmt, ...)
+{
+    struct df_arena a = {0};
+    char *line;
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (vasprintf(&line, fmt, ap) < 0)
+        abort();
+    va_end(ap);
+    struct df_str text = df_str_c(line);
+    bool ends = df_str_ends(text, DF_STR("\n"));
+    text.len -= ends;
+    df_buf_adds(out, df_lang_text(df_cli_lang(), text, &a));
+    if (ends)
+        df_buf_addc(out, '\n');
+    df_arena_release(&a);
+    free(line);
+}
+
+void df_cli_say_behind(struct df_buf *out, const char *line)
+{
+    const char *text = strstr(line, ": ");
+
+    if (text && df_cli_text(line) == line) {
+        df_buf_add(out, line, (size_t)(text + 2 - line));
+        line = text + 2;
+    }
+    df_cli_say(out, "%s\n", line);
+}
+
+void df_cli_cell(struct df_buf *out, const char *english, int width)
+{
+    const char *text = df_cli_text(english);
+    int blanks = abs(width) - (int)df_utf8_count(df_str_c(text)); /* bytes are no columns */
+
+    blanks = blanks > 0 ? blanks : 0;
+    df_buf_addf(out, "%*s%s%*s", width < 0 ? blanks : 0, "", text, width > 0 ? blanks : 0, "");
+}
+
+void df_cli_heads(struct df_buf *out, const struct df_cli_head *heads)
+{
+    for (const struct df_cli_head *h = heads; h->name; h++) {
+        if (h > heads)
+            df_buf_addc(out, ' ');
+        df_cli_cell(out, h->name, h->width);
+    }
+    df_buf_addc(out, '\n');
+}
+
+/* On standard error, in the user's language; of a command or of none. */
+static void print_line(const struct df_command *cmd, const char *line)
+{
+    struct df_buf out;
+
+    df_buf_init(&out, COMPLAINTS_MAX);
+    df_cli_say_behind(&out, line);
+    fprintf(stderr, "%s%s%s%s", cmd ? "dataflow " : "", cmd ? cmd->name : "", cmd ? ": " : "",
+            df_buf_str(&out).ptr);
+    df_buf_release(&out);
+}
+
 void df_cli_complain(const struct df_command *cmd, const char *fmt, ...)
 {
     char line[1024];
@@ -38,7 +100,7 @@ void df_cli_complain(const struct df_command *cmd, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    fprintf(stderr, "dataflow %s: %s\n", cmd->name, df_cli_text(line));
+    print_line(cmd, line);
 }
 
 int df_cli_result(const struct df_command *cmd, enum df_code code, const struct df_err *err)
@@ -228,7 +290,7 @@ static void print_complaints(struct df_str text)
 
     while (text.len > 0) {
         text = df_str_cut(text, '\n', &line);
-        fprintf(stderr, "%s\n", df_cli_text(df_arena_cstr(&a, line)));
+        print_line(NULL, df_arena_cstr(&a, line));
     }
     df_arena_release(&a);
 }

@@ -64,6 +64,22 @@ enum df_lang df_cli_lang(void);
 /* A text in that language. It stays until the process ends. */
 const char *df_cli_text(const char *english);
 
+/* Whatever a command prints for people goes through these two, in that language; what is data, a
+ * code or JSON does not. tools/lint finds words that do not. A line's end is not translated. */
+void df_cli_say(struct df_buf *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* A line "NAME: text": the whole if it is known, else what is behind the name. */
+void df_cli_say_behind(struct df_buf *out, const char *line);
+/* A word, filled up with blanks: behind it, or before it if the width is negative. */
+void df_cli_cell(struct df_buf *out, const char *english, int width);
+
+/* A column's heading: its width as above, or 0 for the last one, which is not filled up. */
+struct df_cli_head {
+    const char *name;
+    int width;
+};
+/* The line above a table, a blank between columns. The table ends with a name that is NULL. */
+void df_cli_heads(struct df_buf *out, const struct df_cli_head *heads);
+
 /* "dataflow CMD: message" on standard error, in the user's language. */
 void df_cli_complain(const struct df_command *cmd, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

@@ -99,8 +99,10 @@ static void add_finding(void *arg, const struct df_audit_finding *f)
         df_json_kv_text(&s->jout, "text", df_str_c(f->text));
         df_json_close(&s->jout, '}');
     } else {
-        df_buf_addf(&s->out, "%s  sequence %lld  %s  %s\n", f->kind, (long long)f->sequence, time,
-                    f->text);
+        df_buf_addf(&s->out, "%s  ", f->kind);
+        df_cli_say(&s->out, "sequence %lld", (long long)f->sequence);
+        df_buf_addf(&s->out, "  %s  ", time);
+        df_cli_say(&s->out, "%s\n", f->text);
     }
 }
 
@@ -119,17 +121,17 @@ static void add_report(struct session *s, const struct df_audit_report *r, size_
         df_buf_addc(&s->out, '\n');
         return;
     }
-    df_buf_addf(&s->out, "%lld entries up to sequence %lld", (long long)r->entries,
-                (long long)r->last);
+    df_cli_say(&s->out, "%lld entries up to sequence %lld", (long long)r->entries,
+               (long long)r->last);
     if (r->removed > 0)
-        df_buf_addf(&s->out, ", %lld before them removed by retention", (long long)r->removed);
+        df_cli_say(&s->out, ", %lld before them removed by retention", (long long)r->removed);
     if (r->sealed > 0)
-        df_buf_addf(&s->out, ", %lld of an older release, sealed later", (long long)r->sealed);
+        df_cli_say(&s->out, ", %lld of an older release, sealed later", (long long)r->sealed);
     if (r->unsealed > 0)
-        df_buf_addf(&s->out, ", %lld not sealed yet", (long long)r->unsealed);
+        df_cli_say(&s->out, ", %lld not sealed yet", (long long)r->unsealed);
     if (damaged > 0)
-        df_buf_addf(&s->out, ", %zu unreadable lines in audit-heads", damaged);
-    df_buf_addf(&s->out, ": %lld findings\n", (long long)r->findings);
+        df_cli_say(&s->out, ", %zu unreadable lines in audit-heads", damaged);
+    df_cli_say(&s->out, ": %lld findings\n", (long long)r->findings);
 }
 
 static enum df_code verify_chain(struct session *s, struct df_err *err)
@@ -163,7 +165,7 @@ static enum df_code tell_restored(struct session *s, struct df_err *err)
     if (code == DF_OK && s->json)
         df_buf_addz(&s->out, "{\"ok\":true}\n");
     else if (code == DF_OK)
-        df_buf_addz(&s->out, "the audit log says that the database was restored\n");
+        df_cli_say(&s->out, "the audit log says that the database was restored\n");
     return code;
 }
 

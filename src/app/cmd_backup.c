@@ -109,6 +109,12 @@ static int copy_to_file(struct backup_call *c, const char *file)
 
 /* --- backup --to --- */
 
+static void add_figure(struct df_buf *out, int width, uint64_t n, const char *what)
+{
+    df_buf_addf(out, "%*llu ", width, (unsigned long long)n);
+    df_cli_cell(out, what, 0);
+}
+
 static int print_made(const struct backup_call *c, const struct df_backup_made *m)
 {
     char time[DF_TIME_LEN + 1];
@@ -131,11 +137,14 @@ static int print_made(const struct backup_call *c, const struct df_backup_made *
         df_json_close(&j, '}');
         df_buf_addc(&out, '\n');
     } else if (m->made) {
-        df_buf_addf(&out, "%s  %-9s %8u pages %6u files %12llu bytes\n", time,
-                    m->name.number == 0 ? "base" : "increment", (unsigned)m->pages,
-                    (unsigned)m->files, (unsigned long long)m->bytes);
+        df_buf_addf(&out, "%s  ", time);
+        df_cli_cell(&out, m->name.number == 0 ? "base" : "increment", 10);
+        add_figure(&out, 8, m->pages, "pages");
+        add_figure(&out, 7, m->files, "files");
+        add_figure(&out, 13, m->bytes, "bytes");
+        df_buf_addc(&out, '\n');
     } else {
-        df_buf_addz(&out, "nothing has changed since the last point\n");
+        df_cli_say(&out, "nothing has changed since the last point\n");
     }
     return df_cli_print(&out);
 }
@@ -268,9 +277,10 @@ static void add_point(const struct df_point_object *o, struct df_json_out *j, st
 
     df_time_format(o->point.time_ms, time);
     if (!j) {
-        df_buf_addf(out, "%s  %-9s %12llu bytes  %s\n", time,
-                    o->point.number == 0 ? "base" : "increment", (unsigned long long)o->size,
-                    o->point.generation);
+        df_buf_addf(out, "%s  ", time);
+        df_cli_cell(out, o->point.number == 0 ? "base" : "increment", 10);
+        add_figure(out, 12, o->size, "bytes");
+        df_buf_addf(out, "  %s\n", o->point.generation);
         return;
     }
     df_json_open(j, '{');

@@ -74,10 +74,9 @@ static void print_secret(struct session *s, const struct change *c)
         df_buf_addc(&s->out, '\n');
         return;
     }
-    df_buf_addf(&s->out,
-                "clientId:     " DF_STR_FMT "\nclientSecret: %s\n\n"
-                "The secret is shown this once.\n",
+    df_buf_addf(&s->out, "clientId:     " DF_STR_FMT "\nclientSecret: %s\n\n",
                 DF_STR_ARG(c->identifier), c->secret.text);
+    df_cli_say(&s->out, "The secret is shown this once.\n");
 }
 
 static enum df_code make_secret(struct session *s, struct change *c, struct df_err *err)
@@ -178,15 +177,10 @@ static enum df_code set_scopes(struct session *s, void *arg, struct df_err *err)
                                 err);
 }
 
-/* What the client is now; for people, one line. */
-static enum df_code print_changed(struct session *s, const char *id, const char *line,
-                                  struct df_err *err)
+/* What the client is now, as JSON. */
+static enum df_code print_changed(struct session *s, const char *id, struct df_err *err)
 {
     struct df_client_record record;
-    if (!s->json) {
-        df_buf_addf(&s->out, "%s %s\n", id, line);
-        return DF_OK;
-    }
     enum df_code code = df_client_load(s->db, df_str_c(id), &record, err);
     if (code != DF_OK)
         return code;
@@ -205,7 +199,11 @@ static enum df_code change_scopes(struct session *s, const char *id, const char 
         code = open_database(s, err);
     if (code == DF_OK)
         code = in_transaction(s, set_scopes, &c, err);
-    return code == DF_OK ? print_changed(s, id, "has other scopes now", err) : code;
+    if (code == DF_OK && s->json)
+        return print_changed(s, id, err);
+    if (code == DF_OK)
+        df_cli_say(&s->out, "%s has other scopes now\n", id);
+    return code;
 }
 
 static enum df_code change_one(struct session *s, const char *verb, const char *id,
@@ -228,9 +226,13 @@ static enum df_code change_one(struct session *s, const char *verb, const char *
     } else {
         c.status = strcmp(verb, "suspend") == 0 ? DF_CLIENT_SUSPENDED : DF_CLIENT_ACTIVE;
         code = in_transaction(s, set_status, &c, err);
-        if (code == DF_OK)
-            code = print_changed(
-                s, id, c.status == DF_CLIENT_SUSPENDED ? "is now Suspended" : "is now Active", err);
+        if (code == DF_OK && s->json)
+            code = print_changed(s, id, err);
+        else if (code == DF_OK)
+            df_cli_say(&s->out,
+                       c.status == DF_CLIENT_SUSPENDED ? "%s is now Suspended\n"
+                                                       : "%s is now Active\n",
+                       id);
     }
     df_wipe(&c, sizeof c);
     return code;
@@ -245,11 +247,15 @@ static void print_client(void *arg, const struct df_client *c)
         df_client_write_json(c, &s->jout);
         return;
     }
-    char seen[DF_TIME_LEN + 1] = "never";
-    if (c->last_seen_at >= 0)
+    char seen[DF_TIME_LEN + 1];
+    df_buf_addf(&s->out, "%-36s  %-9s  ", c->identifier, df_client_status_name(c->status));
+    if (c->last_seen_at >= 0) {
         df_time_format(c->last_seen_at, seen);
-    df_buf_addf(&s->out, "%-36s  %-9s  %-24s  %s\n", c->identifier,
-                df_client_status_name(c->status), seen, c->name);
+        df_buf_addz(&s->out, seen);
+    } else {
+        df_cli_cell(&s->out, "never", DF_TIME_LEN);
+    }
+    df_buf_addf(&s->out, "  %s\n", c->name);
 }
 
 static enum df_code list_clients(struct session *s, struct df_err *err)
@@ -258,7 +264,9 @@ static enum df_code list_clients(struct session *s, struct df_err *err)
     if (s->json)
         df_json_open(&s->jout, '[');
     else
-        df_buf_addf(&s->out, "%-36s  %-9s  %-24s  %s\n", "CLIENT", "STATUS", "LAST SEEN", "NAME");
+        df_cli_heads(&s->out,
+                     (const struct df_cli_head[]){
+                         {"CLIENT", 37}, {"STATUS", 10}, {"LAST SEEN", 25}, {"NAME", 0}, {0}});
     struct df_page page = {.size = LIST_PAGE, .list = "clients", .by_uuid = true};
     struct df_arena arena;
     df_arena_init(&arena);

@@ -6,6 +6,7 @@
  * ended, so the program then exits without waiting for it.
  */
 #include "app/cli.h"
+#include "app/demo.h"
 #include "app/doctor.h"
 #include "base/clock.h"
 #include "base/lock.h"
@@ -284,13 +285,20 @@ static void print_text(const struct doctor *d, struct df_buf *out)
     for (size_t i = 0; i < d->check_count; i++)
         for (size_t n = 0; n < d->checks[i].count; n++) {
             const struct finding *f = &d->checks[i].findings[n];
-            df_buf_addf(out, "%-8s %-28s %s\n", health_names[f->health], f->what, f->detail);
-            if (*f->advice)
-                df_buf_addf(out, "%-8s %-28s → %s\n", "", "", f->advice);
+            df_cli_cell(out, health_names[f->health], 8);
+            df_buf_addc(out, ' ');
+            df_cli_cell(out, f->what, 28);
+            df_buf_addc(out, ' ');
+            df_cli_say_behind(out, f->detail);
+            if (!*f->advice)
+                continue;
+            df_buf_addf(out, "%-38s→ ", "");
+            df_cli_say(out, "%s\n", f->advice);
         }
-    df_buf_addf(out, "\n%zu problem%s, %zu warning%s\n", d->totals[DF_HEALTH_PROBLEM],
-                d->totals[DF_HEALTH_PROBLEM] == 1 ? "" : "s", d->totals[DF_HEALTH_WARNING],
-                d->totals[DF_HEALTH_WARNING] == 1 ? "" : "s");
+    df_buf_addc(out, '\n');
+    df_cli_say(out, "%zu problem%s, %zu warning%s\n", d->totals[DF_HEALTH_PROBLEM],
+               d->totals[DF_HEALTH_PROBLEM] == 1 ? "" : "s", d->totals[DF_HEALTH_WARNING],
+               d->totals[DF_HEALTH_WARNING] == 1 ? "" : "s");
 }
 
 static int print_findings(struct doctor *d, bool json)
@@ -356,6 +364,7 @@ static int run_doctor(int argc, char **argv)
     int status = DF_EXIT_USAGE;
     if (df_cli_settings_warned(&config, &settings, &d->warnings)) {
         df_log_init(DF_LOG_ERROR, DF_LOG_AUTO, df_clock_real());
+        df_demo_adopt(&settings); /* of a demo that runs beside it */
         d->settings = &settings;
         d->after_restore = after_restore;
         status = examine(d, json);

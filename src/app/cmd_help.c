@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define PART_MIN    4
+#define PARTS_SHOWN 5
+
 static int run_version(int argc, char **argv)
 {
     bool json = false;
@@ -34,6 +37,10 @@ void df_cli_no_command(const char *name)
 
     for (const struct df_command_entry *e = df_commands; e->command; e++)
         df_suggest_try(&near, e->command->name);
+    if (name[0] == '-') {
+        df_suggest_try(&near, "--help");
+        df_suggest_try(&near, "--version");
+    }
     if (near.best)
         (void)snprintf(line, sizeof line,
                        "no command \"%.100s\"; did you mean %s? `dataflow help` lists them", name,
@@ -99,6 +106,23 @@ static void add_options(struct df_buf *out, const struct df_command_option *o)
     }
 }
 
+/* A text that is put together, as that of `policy`, is known line by line. */
+static void add_help(struct df_buf *out, const char *help)
+{
+    struct df_arena a = {0};
+    struct df_str line, rest = df_str_c(help);
+    const char *whole = df_cli_text(help);
+
+    df_buf_addc(out, '\n');
+    if (whole != help)
+        df_buf_addf(out, "%s\n", whole);
+    while (whole == help && rest.len > 0) {
+        rest = df_str_cut(rest, '\n', &line);
+        df_cli_say_behind(out, df_arena_cstr(&a, line));
+    }
+    df_arena_release(&a);
+}
+
 static void print_command(const struct df_command_entry *e, struct df_buf *out)
 {
     const struct df_command *cmd = e->command;
@@ -111,7 +135,34 @@ static void print_command(const struct df_command_entry *e, struct df_buf *out)
     add_options(out, e->options);
     add_options(out, e->configured ? df_config_options : NULL);
     if (cmd->help)
-        df_buf_addf(out, "\n%s\n", df_cli_text(cmd->help));
+        add_help(out, cmd->help);
+}
+
+/* Whether it was said in which keys the name is: a piece of one is too far from all of them. */
+static bool complain_of_part(const char *name)
+{
+    char keys[256] = "";
+    size_t count = 0, len = 0;
+
+    for (const struct df_config_section *s = df_settings_table.sections;
+         strlen(name) >= PART_MIN && s->name; s++)
+        for (const struct df_config_key *k = s->keys; k->key && count <= PARTS_SHOWN; k++) {
+            char key[128];
+            (void)snprintf(key, sizeof key, "%s.%s", s->name, k->key);
+            if (!strcasestr(key, name))
+                continue;
+            len += (size_t)snprintf(keys + len, sizeof keys - len, "%s%s", count > 0 ? ", " : "",
+                                    count < PARTS_SHOWN ? key : "…");
+            len = len < sizeof keys ? len : sizeof keys - 1;
+            count++;
+        }
+    if (count > 0)
+        df_cli_complain(&df_cmd_help, "no command and no setting \"%.100s\"; it is part of: %s",
+                        name, keys);
+    else if (strchr(name, '.'))
+        df_cli_complain(&df_cmd_help, "no setting \"%.100s\"; `dataflow help config` lists them",
+                        name);
+    return count > 0 || strchr(name, '.');
 }
 
 /* False: there is neither a command nor a key of this name, which was printed. */
@@ -125,7 +176,7 @@ static bool print_key(const char *name, struct df_buf *out)
     if (!known && near)
         df_cli_complain(&df_cmd_help, "no command and no setting \"%s\"; did you mean %s?", name,
                         near);
-    else if (!known)
+    else if (!known && !complain_of_part(name))
         df_cli_no_command(name);
     df_arena_release(&a);
     return known;

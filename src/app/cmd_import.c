@@ -26,6 +26,8 @@
 #define QUIET_LINE_MS    10000 /* without a terminal: between lines while the total is not known */
 #define BAR_CELLS        24
 #define BAR_NARROW       10 /* on a terminal of less than 100 columns */
+#define WORK_WIDTH       12
+#define OUTPUT_MAX       ((size_t)64 << 20)
 
 struct batch {
     char id[64];
@@ -86,7 +88,12 @@ static void copy_clean(char *out, size_t size, struct df_str s)
     out[n] = '\0';
 }
 
-/* 1,234,567 */
+static bool is_portuguese(void)
+{
+    return df_cli_lang() == DF_LANG_PT;
+}
+
+/* 1,234,567; in Portuguese 1.234.567 */
 static const char *grouped_text(int64_t n, char out[32])
 {
     char digits[32];
@@ -94,11 +101,20 @@ static const char *grouped_text(int64_t n, char out[32])
     size_t at = 0;
     for (int i = 0; i < len; i++) {
         if (i > 0 && (len - i) % 3 == 0)
-            out[at++] = ',';
+            out[at++] = is_portuguese() ? '.' : ',';
         out[at++] = digits[i];
     }
     out[at] = '\0';
     return out;
+}
+
+/* The decimal point as people write it. */
+static const char *with_point(char text[32])
+{
+    char *point = is_portuguese() ? strchr(text, '.') : NULL;
+    if (point)
+        *point = ',';
+    return text;
 }
 
 static const char *bytes_text(double n, char out[32])
@@ -108,7 +124,7 @@ static const char *bytes_text(double n, char out[32])
     for (; n >= 1024 && i < 4; i++)
         n /= 1024;
     snprintf(out, 32, i == 0 ? "%.0f %s" : "%.1f %s", n, units[i]);
-    return out;
+    return with_point(out);
 }
 
 static const char *duration_text(int64_t ms, char out[32])
@@ -120,7 +136,7 @@ static const char *duration_text(int64_t ms, char out[32])
         snprintf(out, 32, "%lld min %lld s", (long long)(s / 60), (long long)(s % 60));
     else
         snprintf(out, 32, "%lld h %lld min", (long long)(s / 3600), (long long)(s % 3600 / 60));
-    return out;
+    return with_point(out);
 }
 
 /* --- progress --- */
@@ -131,11 +147,11 @@ static size_t terminal_width(void)
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col >= 20 ? w.ws_col : 80;
 }
 
-/* Redraws the line. It is ASCII, so that bytes are columns. */
-static void draw_line(struct session *s, const char *line)
+/* Redraws the line, cut to the terminal. */
+static void draw_line(struct session *s, struct df_str line)
 {
-    size_t width = terminal_width() - 1;
-    fprintf(stderr, "\r%.*s\033[K", (int)width, line);
+    line = df_utf8_cut(line, terminal_width() - 1);
+    fprintf(stderr, "\r" DF_STR_FMT "\033[K", DF_STR_ARG(line));
     fflush(stderr);
     s->drawn = true;
 }
@@ -161,7 +177,7 @@ static void add_eta(struct df_buf *b, double left, double rate)
 {
     char text[32];
     if (rate > 0)
-        df_buf_addf(b, ", %s left", duration_text((int64_t)(left / rate * 1000), text));
+        df_cli_say(b, ", %s left", duration_text((int64_t)(left / rate * 1000), text));
 }
 
 /* Whether it is time to show progress; part: how much is done, 0 to 1. */
@@ -187,7 +203,7 @@ static bool is_time_to_show(struct session *s, double part, bool last)
 static void show_line(struct session *s, struct df_buf *line)
 {
     if (s->terminal)
-        draw_line(s, line->ptr);
+        draw_line(s, df_buf_str(line));
     else
         fprintf(stderr, "%s\n", line->ptr);
     df_buf_release(line);
@@ -205,12 +221,14 @@ static void show_sent(void *arg, uint64_t bytes, uint64_t total)
     if (!is_time_to_show(s, part, bytes == total))
         return;
     df_buf_init(&line, 1024);
-    df_buf_addz(&line, "upload      ");
+    df_cli_cell(&line, "upload", WORK_WIDTH);
     if (s->terminal)
         add_bar(&line, part);
     else
         df_buf_addf(&line, "%3d %%", (int)(part * 100));
-    df_buf_addf(&line, "  %s of %s", bytes_text((double)bytes, a), bytes_text((double)total, b));
+    df_buf_addf(&line, "  %s ", bytes_text((double)bytes, a));
+    df_cli_cell(&line, "of", 0);
+    df_buf_addf(&line, " %s", bytes_text((double)total, b));
     if (rate > 0)
         df_buf_addf(&line, ", %s/s", bytes_text(rate, c));
     if (bytes < total)
@@ -229,9 +247,12 @@ static void add_records(struct df_buf *line, struct session *s, bool bar)
     else if (b->total > 0)
         df_buf_addf(line, "%3d %%", (int)(part * 100));
     df_buf_addf(line, "%s%s", b->total > 0 ? "  " : "", grouped_text(b->processed, x));
-    if (b->total > 0)
-        df_buf_addf(line, " of %s", grouped_text(b->total, y));
-    df_buf_addf(line, " records, %s errors", grouped_text(b->errors, x));
+    if (b->total > 0) {
+        df_buf_addc(line, ' ');
+        df_cli_cell(line, "of", 0);
+        df_buf_addf(line, " %s", grouped_text(b->total, y));
+    }
+    df_cli_say(line, " records, %s errors", grouped_text(b->errors, x));
     double seconds = (double)(df_mono_ms(df_clock_real()) - s->first_ms) / 1000;
     double rate = s->first_ms > 0 && seconds > 0.5
                       ? (double)(b->processed - s->first_processed) / seconds
@@ -253,12 +274,12 @@ static void show_progress(struct session *s, bool last)
         return;
     df_buf_init(&line, 1024);
     if (works) {
-        df_buf_addz(&line, "processing  ");
+        df_cli_cell(&line, "processing", WORK_WIDTH);
         add_records(&line, s, s->terminal);
     } else if (b->scheduled_for[0]) {
-        df_buf_addf(&line, "%s: waits until %s", b->status, b->scheduled_for);
+        df_cli_say(&line, "%s: waits until %s", b->status, b->scheduled_for);
     } else {
-        df_buf_addf(&line, "%s: waits for its turn", b->status);
+        df_cli_say(&line, "%s: waits for its turn", b->status);
     }
     show_line(s, &line);
 }
@@ -345,11 +366,13 @@ static void on_tick(void *arg)
 
 /* --- the end --- */
 
-static void print_how_to_look(const struct session *s, FILE *out)
+static void add_how_to_look(const struct session *s, struct df_buf *out)
 {
-    fprintf(out, "look again with: dataflow import --batch %s --watch%s%s\n", s->batch.id,
-            strcmp(s->server, DEFAULT_SERVER) == 0 ? "" : " --server ",
-            strcmp(s->server, DEFAULT_SERVER) == 0 ? "" : s->server);
+    bool other = strcmp(s->server, DEFAULT_SERVER) != 0;
+
+    df_cli_cell(out, "look again with:", 0);
+    df_buf_addf(out, " dataflow import --batch %s --watch%s%s\n", s->batch.id,
+                other ? " --server " : "", other ? s->server : "");
 }
 
 static bool is_over(const struct batch *b)
@@ -361,75 +384,125 @@ static bool is_over(const struct batch *b)
     return false;
 }
 
-static void print_report_address(const struct session *s)
+static void add_report_address(const struct session *s, struct df_buf *out)
 {
-    printf("error report: curl -OJ -H 'X-Client-Id: %s' -H \"X-Client-Secret: "
-           "$DATAFLOW_CLIENT_SECRET\" %s/imports/%s/errors.xlsx\n",
-           s->client_id, s->server, s->batch.id);
+    df_cli_cell(out, "error report:", 0);
+    df_buf_addf(out,
+                " curl -OJ -H 'X-Client-Id: %s' -H \"X-Client-Secret: "
+                "$DATAFLOW_CLIENT_SECRET\" %s/imports/%s/errors.xlsx\n",
+                s->client_id, s->server, s->batch.id);
 }
 
-static void print_summary(const struct session *s)
+static void add_label(struct df_buf *out, const char *english)
+{
+    df_cli_cell(out, english, is_portuguese() ? 12 : 10);
+}
+
+static void add_field(struct df_buf *out, const char *label, const char *value)
+{
+    add_label(out, label);
+    df_buf_addf(out, "%s\n", value);
+}
+
+static void add_summary(const struct session *s, struct df_buf *out)
 {
     const struct batch *b = &s->batch;
     char x[32];
 
-    printf("%s: %s\n", b->file_name, b->status);
-    printf("batch     %s\n", b->id);
-    printf("records   %s\n", b->total < 0 ? "not known" : grouped_text(b->total, x));
-    printf("imported  %s\n", grouped_text(b->imported, x));
-    printf("errors    %s\n", grouped_text(b->errors, x));
-    printf("skipped   %s\n", grouped_text(b->skipped, x));
+    df_buf_addf(out, "%s: %s\n", b->file_name, b->status);
+    add_field(out, "batch", b->id);
+    add_field(out, "records", b->total < 0 ? df_cli_text("not known") : grouped_text(b->total, x));
+    add_field(out, "imported", grouped_text(b->imported, x));
+    add_field(out, "errors", grouped_text(b->errors, x));
+    add_field(out, "skipped", grouped_text(b->skipped, x));
     if (b->started_ms >= 0 && b->completed_ms >= b->started_ms)
-        printf("took      %s\n", duration_text(b->completed_ms - b->started_ms, x));
+        add_field(out, "took", duration_text(b->completed_ms - b->started_ms, x));
     if (b->last_error[0])
-        printf("reason    %s\n", b->last_error);
-    if (b->scheduled_for[0] && !is_over(b))
-        printf("waits     until %s\n", b->scheduled_for);
+        add_field(out, "reason", b->last_error);
+    if (b->scheduled_for[0] && !is_over(b)) {
+        add_label(out, "waits");
+        df_cli_say(out, "until %s\n", b->scheduled_for);
+    }
     if (b->errors > 0)
-        print_report_address(s);
+        add_report_address(s, out);
 }
 
 static int print_conclusion(struct session *s)
 {
+    const struct batch *b = &s->batch;
+    struct df_buf out;
+
+    df_buf_init(&out, OUTPUT_MAX);
     if (s->json)
-        printf(DF_STR_FMT "\n", DF_STR_ARG(df_buf_str(&s->raw)));
-    else if (s->watch || s->batch.file_name[0])
-        print_summary(s);
+        df_buf_addf(&out, DF_STR_FMT "\n", DF_STR_ARG(df_buf_str(&s->raw)));
+    else if (s->watch || b->file_name[0])
+        add_summary(s, &out);
+    else if (b->scheduled_for[0])
+        df_cli_say(&out, "batch %s: %s, not before %s\n", b->id, b->status, b->scheduled_for);
     else
-        printf("batch %s: %s%s%s\n", s->batch.id, s->batch.status,
-               s->batch.scheduled_for[0] ? ", not before " : "", s->batch.scheduled_for);
-    if (!s->watch && !s->json && !is_over(&s->batch))
-        print_how_to_look(s, stdout);
-    if (fflush(stdout) != 0)
+        df_cli_say(&out, "batch %s: %s\n", b->id, b->status);
+    if (!s->watch && !s->json && !is_over(b))
+        add_how_to_look(s, &out);
+    if (df_cli_print(&out) != DF_EXIT_OK)
         return DF_EXIT_FAILED;
     return !s->watch || strcmp(s->batch.status, "Completed") == 0 ? DF_EXIT_OK : DF_EXIT_FAILED;
 }
 
 /* --- a look at a file --- */
 
-static void print_text(const struct df_json *doc, const char *name, int width)
+/* A member's text, and blanks up to the width, of which there is at least one. */
+static void add_text(struct df_buf *out, const struct df_json *doc, const char *name, int width)
 {
     char text[300];
 
     text_of(doc, name, text, sizeof text);
-    printf("%-*s", width, text[0] ? text : "-");
+    df_buf_addz(out, text[0] ? text : "-");
+    int blanks = width - (int)df_utf8_count(df_str_c(text[0] ? text : "-"));
+    if (width > 0)
+        df_buf_addf(out, "%*s", blanks > 0 ? blanks : 1, "");
 }
 
-static void print_columns(const struct df_json *doc)
+/* How people write what the API calls "Csv". */
+static const char *format_text(const struct df_json *doc, char out[32])
+{
+    text_of(doc, "format", out, 32);
+    if (strcmp(out, "Csv") == 0)
+        return "CSV";
+    return strcmp(out, "Json") == 0 ? "JSON" : out;
+}
+
+/* What gives a column its meaning. */
+static void add_by(struct df_buf *out, const struct df_json *column)
+{
+    char by[32];
+
+    text_of(column, "by", by, sizeof by);
+    if (strcmp(by, "name") == 0)
+        df_cli_cell(out, "its name", 0);
+    else if (strcmp(by, "mapping") == 0)
+        df_cli_cell(out, "mapping", 0);
+    else if (strcmp(by, "client") == 0)
+        df_cli_cell(out, "the client's mapping", 0);
+    else
+        df_buf_addz(out, by[0] ? by : "-");
+}
+
+static void add_columns(const struct df_json *doc, struct df_buf *out)
 {
     struct df_json_each each = df_json_each(df_json_get(doc, "columns"));
 
-    puts("\ncolumn                          means            by");
+    df_buf_addc(out, '\n');
+    df_cli_heads(out, (const struct df_cli_head[]){{"column", 31}, {"means", 16}, {"by", 0}, {0}});
     for (const struct df_json *c; (c = df_json_next(&each));) {
         struct df_json column = *c;
-        print_text(&column, "name", 32);
-        print_text(&column, "canonical", 17);
-        print_text(&column, "by", 0);
-        putchar('\n');
+        add_text(out, &column, "name", 32);
+        add_text(out, &column, "canonical", 17);
+        add_by(out, &column);
+        df_buf_addc(out, '\n');
     }
 }
 
-static void print_problems(const struct df_json *doc)
+static void add_problems(const struct df_json *doc, struct df_buf *out)
 {
     struct df_json_each each = df_json_each(df_json_get(doc, "problems"));
     bool any = false;
@@ -437,11 +510,17 @@ static void print_problems(const struct df_json *doc)
 
     for (const struct df_json *p; (p = df_json_next(&each)); any = true) {
         struct df_json problem = *p;
-        if (!any)
-            puts("\nproblem                         records  first row");
-        print_text(&problem, "reason", 32);
-        printf("%-9s%lld\n", grouped_text(int_of(&problem, "count", 0), count),
-               (long long)int_of(&problem, "firstRow", 0));
+        if (!any) {
+            df_buf_addc(out, '\n');
+            df_cli_heads(
+                out, (const struct df_cli_head[]){
+                         {"problem", 31}, {"records", 10}, {"first row", 14}, {"reason", 0}, {0}});
+        }
+        add_text(out, &problem, "reason", 32);
+        df_buf_addf(out, "%-11s%-15lld", grouped_text(int_of(&problem, "count", 0), count),
+                    (long long)int_of(&problem, "firstRow", 0));
+        add_text(out, &problem, "message", 0);
+        df_buf_addc(out, '\n');
     }
 }
 
@@ -451,23 +530,26 @@ static int print_preview(struct session *s, struct df_err *err)
     const struct df_json *doc = NULL;
     enum df_code code = df_json_parse(&arena, df_buf_str(&s->raw), &doc, err);
     const struct df_json *same = code == DF_OK ? df_json_get(doc, "duplicateOf") : NULL;
-    char records[32];
+    char records[32], format[32], batch[64];
+    struct df_buf out;
 
+    df_buf_init(&out, OUTPUT_MAX);
     if (code == DF_OK && s->json) {
-        printf(DF_STR_FMT "\n", DF_STR_ARG(df_buf_str(&s->raw)));
+        df_buf_addf(&out, DF_STR_FMT "\n", DF_STR_ARG(df_buf_str(&s->raw)));
     } else if (code == DF_OK) {
-        print_text(doc, "format", 0);
-        printf(": %s records looked at\n", grouped_text(int_of(doc, "records", 0), records));
+        int64_t n = int_of(doc, "records", 0);
+        df_cli_say(&out, n == 1 ? "%s: %s record looked at\n" : "%s: %s records looked at\n",
+                   format_text(doc, format), grouped_text(n, records));
         if (same && same->type == DF_JSON_OBJECT) {
-            fputs("the same file was sent before: batch ", stdout);
-            print_text(same, "batchId", 0);
-            putchar('\n');
+            text_of(same, "batchId", batch, sizeof batch);
+            df_cli_say(&out, "the same file was sent before: batch %s\n", batch);
         }
-        print_columns(doc);
-        print_problems(doc);
+        add_columns(doc, &out);
+        add_problems(doc, &out);
     }
     df_arena_release(&arena);
-    return df_cli_result(&df_cmd_import, code, err);
+    int status = df_cli_print(&out);
+    return code == DF_OK ? status : df_cli_result(&df_cmd_import, code, err);
 }
 
 /* --- the command --- */
@@ -530,18 +612,23 @@ static int perform_import(struct session *s, struct df_import_file *file, const 
     bool stored = code == DF_OK;
     if (stored && s->watch) {
         if (!s->json && file->path)
-            fprintf(stderr, "batch %s\n", s->batch.id);
+            fprintf(stderr, "%s %s\n", df_cli_text("batch"), s->batch.id);
         code = watch_batch(s, &err);
     }
     if (code == DF_OK)
         return print_conclusion(s);
-    if (code == DF_E_CANCELLED)
-        fputs(stored ? "the import goes on; " : "the upload was broken off: nothing was stored\n",
-              stderr);
-    else
+    struct df_buf out;
+    df_buf_init(&out, OUTPUT_MAX);
+    if (code != DF_E_CANCELLED)
         df_cli_complain(&df_cmd_import, "%s", err.detail);
+    else if (stored)
+        df_cli_say(&out, "the import goes on; ");
+    else
+        df_cli_say(&out, "the upload was broken off: nothing was stored\n");
     if (stored)
-        print_how_to_look(s, stderr);
+        add_how_to_look(s, &out);
+    fputs(df_buf_str(&out).len > 0 ? out.ptr : "", stderr);
+    df_buf_release(&out);
     return code == DF_E_CANCELLED ? EXIT_INTERRUPTED : DF_EXIT_FAILED;
 }
 

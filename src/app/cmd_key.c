@@ -40,8 +40,17 @@ static void print_keys(const struct session *s, struct df_key_uses *uses, struct
 {
     const struct df_data_key *current = df_data_keys_current(s->rows, df_wall_ms(df_clock_real()));
 
-    df_buf_addf(out, "%-4s %-8s %-24s  %-24s  %-24s  %8s %8s %8s  %s\n", "ID", "PURPOSE", "CREATED",
-                "IN USE FROM", "RETIRED", "SECRETS", "PAYLOADS", "FILES", "MASTER KEY");
+    df_cli_heads(out, (const struct df_cli_head[]){{"ID", 4},
+                                                   {"PURPOSE", 8},
+                                                   {"CREATED", 25},
+                                                   {"IN USE FROM", 25},
+                                                   {"RETIRED", 25},
+                                                   {"SECRETS", -8},
+                                                   {"PAYLOADS", -9},
+                                                   {"FILES", -8},
+                                                   {"", 0},
+                                                   {"MASTER KEY", 0},
+                                                   {0}});
     for (const struct df_data_key *k = s->rows; k; k = k->next) {
         const struct df_key_use *use = df_key_uses_of(uses, k->id);
         df_buf_addf(out, "%-4u " DF_STR_FMT "%-*s ", (unsigned)k->id, DF_STR_ARG(k->purpose),
@@ -49,20 +58,20 @@ static void print_keys(const struct session *s, struct df_key_uses *uses, struct
         print_time(k->created_ms, out);
         print_time(k->active_ms, out);
         print_time(k->retired_ms, out);
-        df_buf_addf(out, "%8lld %8lld %8lld  " DF_STR_FMT "\n", (long long)use->secrets,
+        df_buf_addf(out, "%8lld %9lld %8lld  " DF_STR_FMT "\n", (long long)use->secrets,
                     (long long)use->payloads, (long long)use->files, DF_STR_ARG(k->master_id));
     }
     for (const struct df_key_use *use = uses->first; use; use = use->next)
         if (df_key_use_is_lost(use, s->rows))
-            df_buf_addf(
+            df_cli_say(
                 out,
                 "Data key %u is LOST, and with it %lld secrets, %lld payloads and %lld files.\n",
                 (unsigned)use->id, (long long)use->secrets, (long long)use->payloads,
                 (long long)use->files);
     const struct df_key_use *others = df_key_uses_of(uses, 0);
     if (others->secrets + others->files > 0)
-        df_buf_addf(out, "Under no data key: %lld secrets, %lld files.\n",
-                    (long long)others->secrets, (long long)others->files);
+        df_cli_say(out, "Under no data key: %lld secrets, %lld files.\n",
+                   (long long)others->secrets, (long long)others->files);
 }
 
 static enum df_code list_keys(struct session *s, struct df_err *err)
@@ -128,11 +137,10 @@ static enum df_code rotate_key(struct session *s, struct df_err *err)
     if (s->json)
         df_buf_addf(&s->out, "{\"id\":%u,\"activeAt\":\"%s\"}\n", (unsigned)n.id, active);
     else
-        df_buf_addf(
-            &s->out,
-            "Data key %u is used from %s on. Servers then encrypt anew what is under older\n"
-            "keys; `dataflow key list` tells how far they are.\n",
-            (unsigned)n.id, active);
+        df_cli_say(&s->out,
+                   "Data key %u is used from %s on. Servers then encrypt anew what is under older\n"
+                   "keys; `dataflow key list` tells how far they are.\n",
+                   (unsigned)n.id, active);
     return DF_OK;
 }
 

@@ -112,8 +112,10 @@ static void print_list(struct look *l, const struct df_json *doc)
     struct df_json items, total, estimate;
     int64_t count = 0, shown = 0;
 
-    for (const struct column *c = l->subject->columns; c->head; c++)
-        df_buf_addf(&l->out, c->width > 0 ? "%-*s " : "%-*s\n", c->width, c->head);
+    for (const struct column *c = l->subject->columns; c->head; c++) {
+        df_cli_cell(&l->out, c->head, c->width);
+        df_buf_addc(&l->out, c->width > 0 ? ' ' : '\n');
+    }
     (void)df_json_find(doc, "items", &items);
     struct df_json_each each = df_json_each(&items);
     for (const struct df_json *item; (item = df_json_next(&each)); shown++)
@@ -121,8 +123,8 @@ static void print_list(struct look *l, const struct df_json *doc)
     (void)df_json_find(doc, "total", &total);
     (void)df_json_find(doc, "totalIsEstimate", &estimate);
     if (df_json_to_i64(&total, &count))
-        df_buf_addf(&l->out, estimate.boolean ? "%lld of about %lld\n" : "%lld of %lld\n",
-                    (long long)shown, (long long)count);
+        df_cli_say(&l->out, estimate.boolean ? "%lld of about %lld\n" : "%lld of %lld\n",
+                   (long long)shown, (long long)count);
 }
 
 /* The members that say something, nested ones indented. */

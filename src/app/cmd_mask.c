@@ -416,9 +416,9 @@ static int run_mask(int argc, char **argv)
         write_counts(&m, &j);
         df_buf_addc(&out, '\n');
     } else {
-        df_buf_addf(&out, "%s%lld items (%lld records kept), %lld callbacks, %lld texts\n",
-                    m.dry_run ? "would mask " : "masked ", (long long)m.items, (long long)m.kept,
-                    (long long)m.callbacks, (long long)m.texts);
+        df_cli_say(&out, "%s %lld items (%lld records kept), %lld callbacks, %lld texts\n",
+                   m.dry_run ? "would mask" : "masked", (long long)m.items, (long long)m.kept,
+                   (long long)m.callbacks, (long long)m.texts);
     }
     return df_cli_print(&out);
 }

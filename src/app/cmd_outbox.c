@@ -17,6 +17,11 @@
 #define OUTPUT_MAX (256 << 20)
 #define ERROR_CUT  60 /* characters of an error in a table */
 #define TRIES      5
+/* Numbers below the longest heading of any language. */
+#define GIVEN_UP_WIDTH 11
+#define ATTEMPTS_WIDTH 10
+#define ATTEMPT_WIDTH  9
+#define FIELD_WIDTH    16
 
 struct session {
     struct df_settings settings;
@@ -65,7 +70,8 @@ static void add_time(struct df_buf *out, int64_t wall_ms)
 
 static void add_field(struct df_buf *out, const char *name, struct df_str value)
 {
-    df_buf_addf(out, "%-13s ", name);
+    df_cli_cell(out, name, FIELD_WIDTH);
+    df_buf_addc(out, ' ');
     add_clean(out, value.ptr ? value : DF_STR("-"), false);
     df_buf_addc(out, '\n');
 }
@@ -80,8 +86,16 @@ static void add_time_field(struct df_buf *out, const char *name, int64_t wall_ms
 
 static enum df_code print_overview(struct session *s, struct df_err *err)
 {
-    df_buf_addf(&s->out, "%-16s %9s %9s %9s %9s %9s %9s  %s\n", "CHANNEL", "PENDING", "SENDING",
-                "SENT", "ERROR", "HELD", "GIVEN UP", "OLDEST WAITING");
+    df_cli_heads(&s->out, (const struct df_cli_head[]){{"CHANNEL", 16},
+                                                       {"PENDING", -9},
+                                                       {"SENDING", -9},
+                                                       {"SENT", -9},
+                                                       {"ERROR", -9},
+                                                       {"HELD", -9},
+                                                       {"GIVEN UP", -GIVEN_UP_WIDTH},
+                                                       {"", 0},
+                                                       {"OLDEST WAITING", 0},
+                                                       {0}});
     for (size_t i = 0; i < df_delivery_channels(s->app.delivery); i++) {
         const struct df_channel *c = df_delivery_channel(s->app.delivery, i);
         struct df_outbox_counts counts = {0};
@@ -98,10 +112,11 @@ static enum df_code print_overview(struct session *s, struct df_err *err)
             else
                 df_buf_addf(&s->out, " %9s", "-");
         }
-        df_buf_addf(&s->out, " %9lld %9lld  ", (long long)stuck.held, (long long)stuck.given_up);
+        df_buf_addf(&s->out, " %9lld %*lld  ", (long long)stuck.held, GIVEN_UP_WIDTH,
+                    (long long)stuck.given_up);
         add_time(&s->out, stuck.oldest_ms);
         if (c->missing)
-            df_buf_addf(&s->out, "  waits for %s to be set", c->missing);
+            df_cli_say(&s->out, "  waits for %s to be set", c->missing);
         df_buf_addc(&s->out, '\n');
     }
     return DF_OK;
@@ -115,8 +130,8 @@ static int id_width(const struct session *s)
 static void print_line(void *arg, const struct df_outbox_row *row)
 {
     struct session *s = arg;
-    df_buf_addf(&s->out, "%-*.*s %-9.*s %8lld  ", id_width(s), (int)row->id.len, row->id.ptr,
-                (int)row->status.len, row->status.ptr, (long long)row->attempts);
+    df_buf_addf(&s->out, "%-*.*s %-9.*s %*lld  ", id_width(s), (int)row->id.len, row->id.ptr,
+                (int)row->status.len, row->status.ptr, ATTEMPTS_WIDTH, (long long)row->attempts);
     add_time(&s->out, row->created_ms);
     df_buf_addz(&s->out, "  ");
     add_time(&s->out, row->due_ms);
@@ -134,22 +149,25 @@ static void print_line(void *arg, const struct df_outbox_row *row)
 static enum df_code print_page(struct session *s, struct df_err *err)
 {
     struct df_outbox_view view = {.row = print_line, .arg = s};
-    df_buf_addf(&s->out, "%-*s %-9s %8s  %-*s  %-*s  %s\n", id_width(s), "ID", "STATUS", "ATTEMPTS",
-                DF_TIME_LEN, "CREATED", DF_TIME_LEN, "NEXT ATTEMPT", "REFERENCE, LAST ERROR");
+    df_cli_heads(&s->out, (const struct df_cli_head[]){{"ID", id_width(s)},
+                                                       {"STATUS", 9},
+                                                       {"ATTEMPTS", -ATTEMPTS_WIDTH},
+                                                       {"", 0},
+                                                       {"CREATED", DF_TIME_LEN + 1},
+                                                       {"NEXT ATTEMPT", DF_TIME_LEN + 1},
+                                                       {"REFERENCE, LAST ERROR", 0},
+                                                       {0}});
     enum df_code code = df_outbox_list(s->db, s->channel, &s->filter, &s->page, true, &view, err);
     int64_t pages = (s->page.total + s->page.size - 1) / s->page.size;
     if (code == DF_OK && pages > 1)
-        df_buf_addf(&s->out, "page %lld of %lld, %lld rows\n", (long long)s->page.page,
-                    (long long)pages, (long long)s->page.total);
+        df_cli_say(&s->out, "page %lld of %lld, %lld rows\n", (long long)s->page.page,
+                   (long long)pages, (long long)s->page.total);
     return code;
 }
 
 static void print_row(void *arg, const struct df_outbox_row *row)
 {
     struct session *s = arg;
-    char attempts[64];
-    snprintf(attempts, sizeof attempts, "%lld that count, %lld in all", (long long)row->attempts,
-             (long long)row->tries);
     add_field(&s->out, "channel", df_str_c(s->channel->name));
     add_field(&s->out, "id", row->id);
     add_field(&s->out, "reference", row->reference);
@@ -157,7 +175,9 @@ static void print_row(void *arg, const struct df_outbox_row *row)
         add_field(&s->out, "correlation", row->correlation_id);
     add_field(&s->out, "target", row->target);
     add_field(&s->out, "status", row->status);
-    add_field(&s->out, "attempts", df_str_c(attempts));
+    df_cli_cell(&s->out, "attempts", FIELD_WIDTH);
+    df_cli_say(&s->out, " %lld that count, %lld in all\n", (long long)row->attempts,
+               (long long)row->tries);
     add_time_field(&s->out, "created", row->created_ms);
     add_time_field(&s->out, "last attempt", row->last_attempt_ms);
     add_time_field(&s->out, "first failed", row->first_failed_ms);
@@ -175,12 +195,20 @@ static void print_row(void *arg, const struct df_outbox_row *row)
 static void print_attempt(void *arg, const struct df_delivery_attempt *a)
 {
     struct session *s = arg;
-    if (s->attempts++ == 0)
-        df_buf_addf(&s->out, "\n%-8s %-*s  %-7s %6s %9s  %s\n", "ATTEMPT", DF_TIME_LEN, "AT",
-                    "OUTCOME", "STATUS", "MS", "ERROR OR ANSWER");
-    df_buf_addf(&s->out, "%-8lld ", (long long)a->attempt);
+    if (s->attempts++ == 0) {
+        df_buf_addc(&s->out, '\n');
+        df_cli_heads(&s->out, (const struct df_cli_head[]){{"ATTEMPT", ATTEMPT_WIDTH},
+                                                           {"AT", DF_TIME_LEN + 1},
+                                                           {"OUTCOME", ATTEMPT_WIDTH},
+                                                           {"STATUS", -6},
+                                                           {"MS", -9},
+                                                           {"", 0},
+                                                           {"ERROR OR ANSWER", 0},
+                                                           {0}});
+    }
+    df_buf_addf(&s->out, "%-*lld ", ATTEMPT_WIDTH, (long long)a->attempt);
     add_time(&s->out, a->attempted_ms);
-    df_buf_addf(&s->out, "  %-7.*s ", (int)a->outcome.len, a->outcome.ptr);
+    df_buf_addf(&s->out, "  %-*.*s ", ATTEMPT_WIDTH, (int)a->outcome.len, a->outcome.ptr);
     if (a->http_status > 0)
         df_buf_addf(&s->out, "%6lld", (long long)a->http_status);
     else
@@ -196,7 +224,8 @@ static enum df_code print_detail(struct session *s, struct df_str id, struct df_
     enum df_code code = df_outbox_get(s->db, s->channel, id, &view, err);
     if (code != DF_OK)
         return code;
-    df_buf_addz(&s->out, "\npayload\n");
+    df_buf_addc(&s->out, '\n');
+    df_cli_say(&s->out, "payload\n");
     df_buf_adds(&s->out, df_buf_str(&s->payload));
     df_buf_addc(&s->out, '\n');
     return DF_OK;
@@ -270,8 +299,10 @@ static enum df_code change_row(struct session *s, struct df_str id, struct df_er
     if (s->json)
         df_outbox_json_changed(s->channel, s->change, id, &s->jout);
     else
-        df_buf_addf(&s->out, "%s " DF_STR_FMT " %s\n", s->channel->name, DF_STR_ARG(id),
-                    s->change == DF_OUTBOX_RETRY ? "is to be sent again" : "was dismissed");
+        df_cli_say(&s->out,
+                   s->change == DF_OUTBOX_RETRY ? "%s " DF_STR_FMT " is to be sent again\n"
+                                                : "%s " DF_STR_FMT " was dismissed\n",
+                   s->channel->name, DF_STR_ARG(id));
     return DF_OK;
 }
 
@@ -291,14 +322,18 @@ static enum df_code change_channel(struct session *s, int64_t *ret_matched, int6
 
 static void add_changed(struct session *s, const char *name, int64_t rows)
 {
+    long long n = rows;
+
     if (s->json)
         df_json_kv_int(&s->jout, name, rows);
+    else if (s->change == DF_OUTBOX_RETRY && s->dry_run)
+        df_cli_say(&s->out, "%lld rows of %s would have to be sent again\n", n, name);
+    else if (s->change == DF_OUTBOX_RETRY)
+        df_cli_say(&s->out, "%lld rows of %s are to be sent again\n", n, name);
+    else if (s->dry_run)
+        df_cli_say(&s->out, "%lld rows of %s would have to be dismissed\n", n, name);
     else
-        df_buf_addf(&s->out, "%lld rows of %s %s %s\n", (long long)rows, name,
-                    s->dry_run                     ? "would have to be"
-                    : s->change == DF_OUTBOX_RETRY ? "are to be"
-                                                   : "were",
-                    s->change == DF_OUTBOX_RETRY ? "sent again" : "dismissed");
+        df_cli_say(&s->out, "%lld rows of %s were dismissed\n", n, name);
 }
 
 static enum df_code change_many(struct session *s, struct df_err *err)
@@ -331,7 +366,7 @@ static enum df_code change_many(struct session *s, struct df_err *err)
                        all_retried);
         df_json_close(&s->jout, '}');
     } else if (!only && all_matched == 0) {
-        df_buf_addz(&s->out, "no row matches\n");
+        df_cli_say(&s->out, "no row matches\n");
     }
     return code;
 }
@@ -350,9 +385,13 @@ static enum df_code pause_rows(struct session *s, const char *verb, struct df_er
         return code;
     if (s->json)
         return df_outbox_json_target(s->db, df_str_c(s->pausing), s->filter.target, &s->jout, err);
-    df_buf_addf(&s->out, "%s%s" DF_STR_FMT " %s%s\n", s->pausing, s->filter.target.ptr ? " " : "",
-                DF_STR_ARG(s->filter.target), changed ? "" : "already ",
-                pause ? "is paused: nothing is sent until it is resumed" : "goes on");
+    df_buf_addf(&s->out, "%s%s" DF_STR_FMT " ", s->pausing, s->filter.target.ptr ? " " : "",
+                DF_STR_ARG(s->filter.target));
+    if (pause)
+        df_cli_say(&s->out, changed ? "is paused: nothing is sent until it is resumed\n"
+                                    : "is already paused: nothing is sent until it is resumed\n");
+    else
+        df_cli_say(&s->out, changed ? "goes on\n" : "already goes on\n");
     return DF_OK;
 }
 

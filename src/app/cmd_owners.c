@@ -19,8 +19,12 @@ static void print_shards(const struct df_work_owners *w, size_t owner, struct df
 
 static void print_owners(const struct df_work_owners *w, struct df_buf *out)
 {
-    df_buf_addf(out, "%-32s %-10s %-24s  %-24s  %s\n", "PROCESS", "VERSION", "STARTED",
-                "LEASE UNTIL", "SHARDS BY CHANNEL");
+    df_cli_heads(out, (const struct df_cli_head[]){{"PROCESS", 32},
+                                                   {"VERSION", 10},
+                                                   {"STARTED", 25},
+                                                   {"LEASE UNTIL", 25},
+                                                   {"SHARDS BY CHANNEL", 0},
+                                                   {0}});
     for (size_t i = 0; i < w->count; i++) {
         const struct df_work_owner *o = &w->owners[i];
         char started[DF_TIME_LEN + 1], until[DF_TIME_LEN + 1];
@@ -28,12 +32,12 @@ static void print_owners(const struct df_work_owners *w, struct df_buf *out)
         df_time_format(o->lease_until_ms, until);
         df_buf_addf(out, "%-32s %-10s %s  %s", o->name, o->version, started, until);
         if (o->lease_until_ms < o->now_ms)
-            df_buf_addz(out, " (late)");
+            df_cli_say(out, " (late)");
         print_shards(w, i, out);
     }
     for (size_t i = 0; i < w->shards_count; i++) {
         if (w->shards[i].owner == w->count) {
-            df_buf_addz(out, "Without an owner:");
+            df_cli_say(out, "Without an owner:");
             print_shards(w, w->count, out);
             break;
         }

@@ -26,13 +26,15 @@ static void print_policy(struct session *s, struct df_str identifier, const stru
         df_buf_addc(&s->out, '\n');
         return;
     }
-    df_buf_addf(&s->out, "%-26s  %-24s  %s\n", "POLICY", "VALUE", "MEANING");
+    df_cli_heads(&s->out,
+                 (const struct df_cli_head[]){{"POLICY", 27}, {"VALUE", 25}, {"MEANING", 0}, {0}});
     for (int i = 0; i < DF_POLICY_FIELD_COUNT; i++) {
         enum df_policy_field f = (enum df_policy_field)i;
         char text[DF_POLICY_WINDOW_MAX + 1];
         struct df_str value = df_policy_field_text(p, f, text);
-        df_buf_addf(&s->out, "%-26s  %-24s  %s\n", df_policy_field_column(f),
-                    value.len ? value.ptr : "-", df_policy_field_help(f));
+        df_buf_addf(&s->out, "%-26s  %-24s  ", df_policy_field_column(f),
+                    value.len ? value.ptr : "-");
+        df_cli_say(&s->out, "%s\n", df_policy_field_help(f));
     }
 }
 

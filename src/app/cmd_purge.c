@@ -125,9 +125,14 @@ static int64_t removed_so_far(const struct purge_cli *c)
 /* A line on the terminal that is written over. */
 static void show_progress(const struct purge_cli *c)
 {
-    if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\r%lld rows and files so far%s", (long long)removed_so_far(c),
-                c->outcome.done ? "\n" : "");
+    struct df_buf line;
+
+    if (!isatty(STDERR_FILENO))
+        return;
+    df_buf_init(&line, 1024);
+    df_cli_say(&line, "%lld rows and files so far", (long long)removed_so_far(c));
+    fprintf(stderr, "\r%s%s", line.ptr, c->outcome.done ? "\n" : "");
+    df_buf_release(&line);
 }
 
 static void list_waiting(const struct purge_cli *c)
@@ -157,9 +162,8 @@ static enum df_code run_to_end(struct purge_cli *c, struct df_err *err)
     return code;
 }
 
-static void add_counts(struct df_buf *out, const char *title, const struct df_purge_counts *counts)
+static void add_counts(struct df_buf *out, const struct df_purge_counts *counts)
 {
-    df_buf_addf(out, "%s", title);
     for (size_t i = 0; i < DF_PURGED_COUNT; i++)
         if (counts->n[i] != 0)
             df_buf_addf(out, "  %-26s %12lld\n", df_purged_name((enum df_purged)i),
@@ -186,14 +190,17 @@ static void print_outcome(const struct purge_cli *c, struct df_buf *out)
         return;
     }
     if (memcmp(&o->counts, &none, sizeof none) == 0)
-        df_buf_addz(out, "nothing to remove\n");
+        df_cli_say(out, "nothing to remove\n");
+    else if (c->dry_run)
+        df_cli_say(out, "would be removed or erased:\n");
     else
-        add_counts(out, c->dry_run ? "would be removed or erased:\n" : "removed or erased:\n",
-                   &o->counts);
+        df_cli_say(out, "removed or erased:\n");
+    add_counts(out, &o->counts);
     if (memcmp(&o->skipped, &none, sizeof none) != 0)
-        add_counts(out, "skipped, on their way:\n", &o->skipped);
+        df_cli_say(out, "skipped, on their way:\n");
+    add_counts(out, &o->skipped);
     if (o->waits)
-        df_buf_addf(out, "a server erases them when they are over: job %s\n", o->id.text);
+        df_cli_say(out, "a server erases them when they are over: job %s\n", o->id.text);
 }
 
 static int run_purge(int argc, char **argv)

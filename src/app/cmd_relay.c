@@ -150,11 +150,14 @@ static void add_line(struct df_buf *out, const struct df_relay_status *st, struc
         df_time_format(st->oldest_ms, oldest);
     df_buf_addf(out, "%-16s %-9s %9lld %9lld  %-24s  %s %s\n", st->name, st->dispatcher,
                 (long long)st->waiting, (long long)st->failed, oldest, st->source, st->table);
+    struct df_arena a = {0};
     while (problem.len > 0) {
         struct df_str line;
         problem = df_str_cut(problem, '\n', &line);
-        df_buf_addf(out, "  " DF_STR_FMT "\n", DF_STR_ARG(line));
+        df_buf_addz(out, "  ");
+        df_cli_say_behind(out, df_arena_cstr(&a, line));
     }
+    df_arena_release(&a);
 }
 
 /* Shows all relays, or one. The exit status tells whether all of them can work. */
@@ -172,8 +175,14 @@ static int show_status(const struct df_settings *s, const char *name, bool json)
     if (json) {
         df_json_open(&j, '[');
     } else {
-        df_buf_addf(&out, "%-16s %-9s %9s %9s  %-24s  %s\n", "RELAY", "TO", "WAITING", "FAILED",
-                    "OLDEST", "SOURCE");
+        df_cli_heads(&out, (const struct df_cli_head[]){{"RELAY", 16},
+                                                        {"TO", 9},
+                                                        {"WAITING", -9},
+                                                        {"FAILED", -9},
+                                                        {"", 0},
+                                                        {"OLDEST", 25},
+                                                        {"SOURCE", 0},
+                                                        {0}});
     }
     for (size_t i = 0; i < s->relay_count; i++) {
         struct df_relay_status st;
@@ -210,9 +219,12 @@ static int install_trigger(const struct df_relay_settings *relay, bool apply)
     df_log_init(DF_LOG_ERROR, DF_LOG_AUTO, df_clock_real());
     if (apply) {
         enum df_code code = df_relay_trigger_apply(relay, &err);
-        if (code == DF_OK)
-            printf("Every insert into %s now wakes the relay %s.\n", relay->table, relay->name);
-        return df_cli_result(&df_cmd_relay, code, &err);
+        if (code != DF_OK)
+            return df_cli_result(&df_cmd_relay, code, &err);
+        df_buf_init(&out, OUTPUT_MAX);
+        df_cli_say(&out, "Every insert into %s now wakes the relay %s.\n", relay->table,
+                   relay->name);
+        return df_cli_print(&out);
     }
     df_buf_init(&out, OUTPUT_MAX);
     enum df_code code = df_relay_trigger_sql(relay, &out, &err);

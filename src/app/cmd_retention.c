@@ -34,7 +34,8 @@ static void print_counts(struct retention_call *c, const struct df_retention_cou
         df_buf_addc(&c->out, '\n');
         return;
     }
-    df_buf_addf(&c->out, "%-16s %12s\n", "KIND", c->dry_run ? "OVER" : "REMOVED");
+    df_cli_heads(&c->out, (const struct df_cli_head[]){
+                              {"KIND", 16}, {c->dry_run ? "OVER" : "REMOVED", -12}, {0}});
     for (size_t i = 0; i < count; i++)
         df_buf_addf(&c->out, "%-16s %12lld\n", counts[i].kind, (long long)counts[i].rows);
 }
@@ -87,8 +88,8 @@ static enum df_code rewrite_file(struct retention_call *c, struct df_err *err)
     if (code == DF_OK)
         code = df_db_give_back(db, DF_SPACE_ALL, &left, err);
     if (code == DF_OK)
-        df_buf_addz(&c->out,
-                    "the file was written anew; from now on space is given back by itself\n");
+        df_cli_say(&c->out,
+                   "the file was written anew; from now on space is given back by itself\n");
     df_db_close(db);
     return code;
 }

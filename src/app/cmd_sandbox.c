@@ -46,8 +46,10 @@ static int run_sandbox(int argc, char **argv)
         df_log_return_stderr();
         return df_cli_result(&df_cmd_sandbox, code, &err);
     }
-    printf("sandbox on http://%s/\n", df_sandbox_address(sandbox));
-    fflush(stdout);
+    struct df_buf out;
+    df_buf_init(&out, 1024);
+    df_cli_say(&out, "sandbox on http://%s/\n", df_sandbox_address(sandbox));
+    (void)df_cli_print(&out);
     df_signals_wait(NULL, NULL);
     df_sandbox_stop(sandbox);
     return DF_EXIT_OK;

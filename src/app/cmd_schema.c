@@ -56,7 +56,9 @@ static int print_applied(size_t applied, bool json)
     if (json)
         df_buf_addf(&out, "{\"applied\":%zu}\n", applied);
     else
-        df_buf_addf(&out, "%zu schema script%s applied\n", applied, applied == 1 ? "" : "s");
+        df_cli_say(&out,
+                   applied == 1 ? "%zu schema script applied\n" : "%zu schema scripts applied\n",
+                   applied);
     return df_cli_print(&out);
 }
 

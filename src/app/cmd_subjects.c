@@ -56,11 +56,11 @@ static enum df_code print_lines(struct session *s, struct df_str json, struct df
     for (const struct df_json *p; (p = df_json_next(&each)); count++)
         print_place(p, &s->out);
     if (count == 0)
-        df_buf_addz(&s->out, "Nothing is stored under this number or address.\n");
+        df_cli_say(&s->out, "Nothing is stored under this number or address.\n");
     (void)df_json_find(doc, "unread", &list);
     if (df_json_count(&list) > 0)
-        df_buf_addz(&s->out, "There are files that were not read yet: ask again when their batches "
-                             "are over.\n");
+        df_cli_say(&s->out, "There are files that were not read yet: ask again when their batches "
+                            "are over.\n");
     return DF_OK;
 }
 

@@ -100,9 +100,12 @@ static int print_verdicts(const struct df_verify_result v[DF_VERIFY_KINDS], bool
     }
     if (json)
         add_json(&out, v, present && good);
-    for (int i = 0; !json && i < DF_VERIFY_KINDS; i++)
-        df_buf_addf(&out, "%-22s  %s%s%s\n", df_verify_kind_name((enum df_verify_kind)i),
-                    verdict_of(&v[i]), v[i].why ? ": " : "", v[i].why ? v[i].why : "");
+    for (int i = 0; !json && i < DF_VERIFY_KINDS; i++) {
+        df_cli_cell(&out, df_verify_kind_name((enum df_verify_kind)i), 24);
+        df_cli_cell(&out, verdict_of(&v[i]), 0);
+        df_buf_addz(&out, v[i].why ? ": " : "");
+        df_cli_say(&out, "%s\n", v[i].why ? v[i].why : "");
+    }
     int printed = df_cli_print(&out);
     return printed == DF_EXIT_OK && !(present && good) ? DF_EXIT_FAILED : printed;
 }

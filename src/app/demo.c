@@ -1,5 +1,6 @@
 #include "app/demo.h"
 
+#include "app/cli.h"
 #include "app/database.h"
 #include "sandbox/sandbox.h"
 
@@ -10,6 +11,8 @@
 #include <unistd.h>
 
 #define DEMO_CLIENT  "demo"
+#define WELCOME_MAX  8192
+#define KEY_WIDTH    15
 #define ADDRESS_FILE "demo-sandbox" /* the sandbox's address, while a demo runs */
 
 struct df_demo {
@@ -254,27 +257,42 @@ static enum df_code ensure_client(struct df_demo *d, const struct df_access *acc
 
 /* --- the welcome --- */
 
+static void add_label(struct df_buf *out, const char *before, const char *english, int width)
+{
+    df_buf_addz(out, before);
+    df_cli_cell(out, english, width);
+}
+
 static void print_welcome(const struct df_demo *d, const struct df_server *server)
 {
     const char *scheme = d->settings->http.tls_cert ? "https" : "http";
     const char *at = df_server_address(server);
     struct df_str key = df_secret_str(d->settings->auth.admin_key);
-    printf("\n"
-           "  DataFlow %s is running.\n\n"
-           "    console   %s://%s/\n"
-           "    sandbox   http://%s/\n"
-           "    data      %s\n\n"
-           "    admin key      " DF_STR_FMT "\n"
-           "    demo client    X-Client-Id: %s\n"
-           "                   X-Client-Secret: %s\n\n"
-           "  Try:\n\n"
-           "    curl -s %s://%s/whoami -H 'X-Client-Id: %s' -H 'X-Client-Secret: %s'\n\n"
+    struct df_buf out;
+
+    df_buf_init(&out, WELCOME_MAX);
+    df_buf_addz(&out, "\n  ");
+    df_cli_say(&out, "DataFlow %s is running.\n", DF_VERSION);
+    add_label(&out, "\n    ", "console", 10);
+    df_buf_addf(&out, "%s://%s/", scheme, at);
+    add_label(&out, "\n    ", "sandbox", 10);
+    df_buf_addf(&out, "http://%s/", df_sandbox_address(d->sandbox));
+    add_label(&out, "\n    ", "data", 10);
+    df_buf_addz(&out, d->settings->data_dir);
+    add_label(&out, "\n\n    ", "admin key", KEY_WIDTH);
+    df_buf_adds(&out, key);
+    add_label(&out, "\n    ", "demo client", KEY_WIDTH);
+    df_buf_addf(&out, "X-Client-Id: %s\n    %*sX-Client-Secret: %s", DEMO_CLIENT, KEY_WIDTH, "",
+                d->client_secret);
+    add_label(&out, "\n\n  ", "Try:", 0);
+    df_buf_addz(&out, "\n\n");
+    (void)df_cli_print(&out);
+    printf("    curl -s %s://%s/whoami -H 'X-Client-Id: %s' -H 'X-Client-Secret: %s'\n\n"
            "    curl -s %s://%s/admin/clients -H 'X-Admin-Key: " DF_STR_FMT
            "' -H 'Content-Type: application/json' -d '{\"name\":\"My first client\"}'\n\n"
            "    curl -s http://%s/_stats\n\n",
-           DF_VERSION, scheme, at, df_sandbox_address(d->sandbox), d->settings->data_dir,
-           DF_STR_ARG(key), DEMO_CLIENT, d->client_secret, scheme, at, DEMO_CLIENT,
-           d->client_secret, scheme, at, DF_STR_ARG(key), df_sandbox_address(d->sandbox));
+           scheme, at, DEMO_CLIENT, d->client_secret, scheme, at, DF_STR_ARG(key),
+           df_sandbox_address(d->sandbox));
     if (d->gateway)
         printf("    curl -s %s://%s/api/tickets -H 'X-Client-Id: %s' -H 'X-Client-Secret: %s'"
                " -H 'Content-Type: application/json' -d '{\"businessEntity\":\"TCK\","

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 
 #define WHAT        "security.master_key"
-#define AUDIT       "audit log"
+#define AUDIT_LOG   "audit log"
 #define OLDEST_ROWS 1000
 
 static void tell_opened(struct df_check *c, const struct df_data_keys *keys)
@@ -48,11 +48,12 @@ static void check_head(struct df_check *c, struct df_db *db)
     bool behind = false;
 
     if (df_audit_heads_load(df_check_settings(c)->data_dir, &heads, &err) != DF_OK) {
-        df_check_say(c, DF_HEALTH_WARNING, AUDIT, "see to the file audit-heads", "%s", err.detail);
+        df_check_say(c, DF_HEALTH_WARNING, AUDIT_LOG, "see to the file audit-heads", "%s",
+                     err.detail);
         return;
     }
     if (df_audit_is_behind(db, &heads, &behind, &line, &err) == DF_OK && behind)
-        df_check_say(c, DF_HEALTH_PROBLEM, AUDIT,
+        df_check_say(c, DF_HEALTH_PROBLEM, AUDIT_LOG,
                      "after a restore: `dataflow audit restored --reason …`; if there was none, "
                      "somebody cut it: `dataflow audit verify`",
                      "lacks entry %" PRId64 ", which was there before", line.sequence);
@@ -65,7 +66,7 @@ static void check_oldest(struct df_check *c, struct df_db *db, const struct df_k
     struct df_err err = DF_ERR_INIT;
 
     if (df_audit_look_oldest(db, keys, OLDEST_ROWS, &fault, &err) == DF_OK && fault.what)
-        df_check_say(c, DF_HEALTH_PROBLEM, AUDIT,
+        df_check_say(c, DF_HEALTH_PROBLEM, AUDIT_LOG,
                      "retention removes nothing from it any more; see what else is wrong: "
                      "`dataflow audit verify`",
                      "entry %" PRId64 " %s", fault.sequence, fault.what);
