@@ -191,10 +191,15 @@ static enum df_code look_at(struct database *d, struct df_err *err)
     if (code != DF_OK)
         return code;
     const char *server = df_db_server(d->db);
-    df_check_say(d->check, DF_HEALTH_OK, "database", NULL,
-                 "%s %s%s%s, a round trip takes %" PRId64 " ms",
-                 df_dialect_name(df_db_dialect(d->db)), d->version, *server ? " at " : "", server,
-                 answered_ms - asked_ms);
+    const char *dialect = df_dialect_name(df_db_dialect(d->db));
+    int64_t took_ms = answered_ms - asked_ms;
+    if (*server)
+        df_check_say(d->check, DF_HEALTH_OK, "database", NULL,
+                     "%s %s at %s, a round trip takes %" PRId64 " ms", dialect, d->version, server,
+                     took_ms);
+    else
+        df_check_say(d->check, DF_HEALTH_OK, "database", NULL,
+                     "%s %s, a round trip takes %" PRId64 " ms", dialect, d->version, took_ms);
     if (df_db_dialect(d->db) != DF_SQLITE)
         check_clock(d, asked_ms, answered_ms);
     code = df_db_begin(d->db, true, err);

@@ -41,7 +41,8 @@ def words_in_both(english, portuguese):
     def words(text):
         return set(re.findall(r"[^\W\d_]{2,}", DATA.sub(" ", text).lower()))
 
-    alike = {"import", "no", "for", "telefone", "do", "use", "log", "callbacks", "scripts", "chmod", "utc", "mb", "ms", "false", "sqlite", "dataflow", "key", "list",
+    alike = {"import", "no", "for", "telefone", "do", "use", "log", "callbacks", "scripts", "chmod", "utc", "mb", "ms", "false", "sqlite", "postgres", "debian", "pgdg", "sqlserver",
+             "microsoft", "dataflow", "key", "list",
              "name", "nome", "client", "policy"}
     return (words(english) & words(portuguese)) - alike
 
