@@ -1,29 +1,28 @@
 // Alerts: what fires and what did, with the way to what it is about; acknowledged, silenced.
 import '../texts/admin.js';
-import { call, get, isMissing, path, post, remove } from '../kit/api.js';
+import { get, isMissing, path, post, remove } from '../kit/api.js';
 import { badge, card, folded, h, linkButton, note, patch, raw } from '../kit/dom.js';
 import { ask } from '../kit/dialog.js';
 import { filled } from '../kit/form.js';
 import { may } from '../kit/session.js';
 import { list, table } from '../kit/table.js';
-import { named, t } from '../kit/text.js';
-import { instant, time } from '../kit/time.js';
+import { t } from '../kit/text.js';
+import { duration, instant, time } from '../kit/time.js';
 import { act, notice } from '../kit/toast.js';
+import { acts, addCsv, choice, col } from './whole.js';
 
-const RULES = ['BatchStuck', 'WebhookFailing', 'ErrorRate', 'DeliveryStuck', 'DeliveryGivenUp'];
-const HOURS = ['1', '8', '24', '168', '720'];
+const RULES = ['BatchStuck', 'WebhookFailing', 'ErrorRate', 'DeliveryStuck', 'DeliveryGivenUp', 'ClientSecretOld', 'WebhookSecretWaits', 'Test'];
 
 const silenceFields = (alert) => [
-  { name: 'rule', type: 'select', label: t('al.rule'), value: alert?.rule ?? '', options: [['', t('any')], ...[...new Set([...RULES, ...(alert ? [alert.rule] : [])])].map((name) => [name, name])] },
+  { name: 'rule', type: 'select', label: t('al.rule'), value: alert?.rule ?? '', options: [...new Set(['', ...RULES, alert?.rule ?? ''])].map((name) => [name, name || t('any')]) },
   { name: 'clientId', label: t('w.client'), value: alert?.details?.clientId ?? '', optional: true }, { name: 'target', label: t('al.target'), value: alert?.details?.target ?? '', optional: true },
-  { name: 'hours', type: 'select', label: t('al.for'), value: '8', options: HOURS.map((n) => [n, t(`al.for.${n}`)]) }, { name: 'reason', label: t('w.reason'), required: true, maxLength: 500 },
+  { name: 'hours', type: 'select', label: t('al.for'), value: '8', options: [1, 8, 24, 168, 720].map((n) => [n, duration(n * 3600)]) }, { name: 'reason', label: t('w.reason'), required: true, maxLength: 500 },
 ];
 
 const silence = (alert, then) => ask({
   id: 'silence', title: t('al.silence'), text: t('al.silenceText'), submit: t('al.silence'), fields: silenceFields(alert),
   action: async ({ hours, ...values }) => {
     await post('admin/alert-silences', { ...filled(values), until: new Date(Date.now() + hours * 3600000).toISOString() });
-    notice(t('al.done'));
     await then();
   },
 });
@@ -46,37 +45,40 @@ function actions(alert, then) {
 function silencesCard(items, then) {
   if (!items.length) return null;
   return card(t('al.silences'), table({
-    label: t('al.silences'), rows: items, key: (s) => s.id, id: 'silences', rowProps: (s) => ({ data: { silence: s.id } }), columns: [
-      { label: t('w.what'), main: true, cell: (s) => raw([s.rule, s.clientId, s.target].filter(Boolean).join(' · '), 'span', { className: 'name' }) }, { label: t('w.reason'), cell: (s) => raw(s.reason) },
-      { label: t('al.until'), cell: (s) => instant(s.until) }, { label: t('w.by'), cell: (s) => raw(s.createdBy) },
-      may('operate') && { label: t('actions'), hidden: true, cell: (s) => act(t('al.end'), async () => { await call('DELETE', path('admin', 'alert-silences', s.id)); await then(); }, { 'aria-label': `${t('al.end')}: ${s.reason}` }) },
+    label: t('al.silences'), rows: items, key: (s) => s.id, id: 'silences', columns: [
+      { label: t('w.what'), main: true, cell: (s) => raw([s.rule, s.clientId, s.target].filter(Boolean).join(' · '), 'span', { className: 'name' }) }, col('w.reason', 'reason', raw),
+      col('al.until', 'until', instant), col('w.by', 'createdBy', raw),
+      may('operate') && acts((s) => act(t('al.end'), async () => { await remove(path('admin', 'alert-silences', s.id)); await then(); }, { 'aria-label': `${t('al.end')}: ${s.reason}` })),
     ],
   }));
 }
 
 export default {
-  render(ctx) {
+  async render(ctx) {
     const silences = h('div', {});
     const nowhere = h('p', { className: 'banner', id: 'alerts-nowhere', hidden: true }, t('al.nowhere'));
     let shown = null;
     const quietOnes = async () => {
-      const answer = await get('admin/alert-silences', {}, { signal: ctx.signal }).catch((problem) => { if (isMissing(problem)) return { items: [] }; throw problem; });
+      const answer = await get('admin/alert-silences', {}, ctx).catch((problem) => { if (isMissing(problem)) return { items: [] }; throw problem; });
       patch(silences, silencesCard(answer.items, again));
     };
     const again = async () => { await Promise.all([shown.reload(), quietOnes()]); };
     ctx.heading({ title: t('nav.alerts'), text: t('al.text'), actions: may('operate') ? [act(t('al.silence'), () => silence(null, again), { id: 'alerts-silence' }), act(t('al.test'), async () => { await post('admin/alerts/test'); notice(t('al.tested')); await again(); }, { id: 'alerts-test' })] : [] });
     ctx.root.append(nowhere);
     shown = list(ctx, {
-      id: 'alerts', label: t('nav.alerts'), path: 'admin/alerts', key: (a) => a.id, order: t('al.fired'), empty: t('none'), every: 2000, rowProps: (a) => ({ data: { alert: a.id } }),
-      filters: [{ name: 'status', type: 'select', label: t('w.status'), options: [['', t('any')], ...['firing', 'resolved'].map((name) => [name, named('state', name)])] }],
+      id: 'alerts', label: t('nav.alerts'), path: 'admin/alerts', key: (a) => a.id, order: t('al.fired'), every: 2000, rowProps: (a) => ({ data: a.id === ctx.parts[0] ? { wanted: '' } : {} }),
+      filters: [choice(['firing', 'resolved'])],
       then: (answer) => { nowhere.hidden = answer.sinks?.length !== 0; },
       columns: [
         { label: t('w.what'), main: true, wide: true, cell: (a) => [raw(a.summary, 'span', { className: 'name' }), a.acknowledgedAt ? note(t('al.acked', { who: a.acknowledgedBy }), ' ', time(a.acknowledgedAt), a.acknowledgedNote ? [': ', raw(a.acknowledgedNote)] : null) : null, folded(t('w.details'), details(a), `details ${a.id}`)] },
-        { label: t('al.rule'), cell: (a) => [raw(a.rule), h('br'), raw(a.subject, 'code', { className: 'note' })] }, { label: t('w.status'), cell: (a) => [badge(a.status), a.silenced ? note(t('al.silenced')) : null] }, { label: t('al.severity'), cell: (a) => badge(a.severity) },
-        { label: t('al.fired'), cell: (a) => time(a.firedAt) }, { label: t('al.resolved'), cell: (a) => time(a.resolvedAt) }, { label: t('actions'), hidden: true, cell: (a) => actions(a, again) },
+        { label: t('al.rule'), cell: (a) => [raw(a.rule), h('br'), raw(a.subject, 'code', { className: 'note' })] }, { label: t('w.status'), cell: (a) => [badge(a.status), a.silenced ? note(t('al.silenced')) : null] }, col('al.severity', 'severity', badge),
+        col('al.fired', 'firedAt'), col('al.resolved', 'resolvedAt'), acts((a) => actions(a, again)),
       ],
     });
+    addCsv(ctx, 'alerts', 'admin/alerts', shown);
     ctx.root.append(silences);
-    return Promise.all([shown.ready, quietOnes()]);
+    // The one that is asked for (#alerts/ID).
+    await Promise.all([shown.ready, quietOnes()]);
+    ctx.root.querySelector('[data-wanted]')?.scrollIntoView({ block: 'center' });
   },
 };

@@ -1,23 +1,22 @@
 // Clients: all of them, and one with its scopes, its use, its policy with every limit explained, and its secret.
 import '../texts/admin.js';
-import { call, change, get, path, post, Problem, put } from '../kit/api.js';
+import { change, get, path, post, Problem, put, remove } from '../kit/api.js';
 import { badge, button, card, code, facts, h, linkButton, note, patch, raw, tags } from '../kit/dom.js';
 import { ask, showSecret } from '../kit/dialog.js';
 import { filled, form } from '../kit/form.js';
 import { address, go } from '../kit/router.js';
 import { may, signedIn } from '../kit/session.js';
-import { list } from '../kit/table.js';
 import { t } from '../kit/text.js';
-import { instant, time } from '../kit/time.js';
+import { duration, instant, time } from '../kit/time.js';
 import { act, notice } from '../kit/toast.js';
 import { lookAtUsage, usageOf } from './usage.js';
+import { acts, col, whole } from './whole.js';
 
 const SCOPES = ['interface', 'imports', 'callback', 'acks', 'events', 'integrations', 'interface-all'];
-// Groups of members; a number is its largest value, true a box, '' a text.
 const POLICY = {
-  size: { maxFileSizeMb: 1048576, maxRecords: 2147483647, maxBatchPerDay: 1000000, tempStorageQuotaMb: 1048576 },
-  when: { allowedStartHour: 23, allowedEndHour: 24, maintenanceWindow: '', largeThresholdMb: 1048576, businessStartHour: 23, businessEndHour: 24, requireSchedulingForLarge: true, businessHoursOnly: true },
-  speed: { requestsPerMinute: 1000000, concurrentUploads: 1000, maxConcurrentBatches: 256, batchSize: 10000 },
+  size: ['maxFileSizeMb', 'maxRecords', 'maxBatchPerDay', 'tempStorageQuotaMb'],
+  when: ['allowedStartHour', 'allowedEndHour', 'maintenanceWindow', 'largeThresholdMb', 'businessStartHour', 'businessEndHour', 'requireSchedulingForLarge', 'businessHoursOnly'],
+  speed: ['requestsPerMinute', 'concurrentUploads', 'maxConcurrentBatches', 'batchSize'],
 };
 
 const urlOf = (id, ...parts) => path('admin', 'clients', id, ...parts);
@@ -59,7 +58,7 @@ async function create(then) {
 async function rotate(client, then) {
   const made = await ask({
     id: 'rotate', title: t('w.rotate'), text: t('cl.rotateText', { name: client.name }), submit: t('w.rotate'),
-    fields: [{ name: 'grace', type: 'select', label: t('cl.grace'), options: ['0', '300', '3600', '86400'].map((s) => [s, t(`cl.grace.${s}`)]) }],
+    fields: [{ name: 'grace', type: 'select', label: t('cl.grace'), options: [0, 300, 3600, 86400].map((s) => [s, duration(s)]) }],
     action: ({ grace }) => post(`${urlOf(client.clientId, 'rotate-secret')}?graceSeconds=${grace}`),
   });
   if (!made) return;
@@ -67,51 +66,47 @@ async function rotate(client, then) {
   await then();
 }
 
-const setStatus = async (client, status, then) => {
-  await change(urlOf(client.clientId), { status });
-  await then();
-};
-
 function buttons(client, then, brief) {
-  const label = (words) => ({ 'aria-label': `${words}: ${client.name}` });
-  const one = (words, action, props = {}) => act(words, action, { ...label(words), ...props });
+  const one = (words, action, props) => act(words, action, { 'aria-label': `${words}: ${client.name}`, ...props });
+  const set = (status) => async () => {
+    await change(urlOf(client.clientId), { status });
+    await then();
+  };
   return [
     one(t('cl.use'), () => useDialog(client), { id: brief ? null : 'client-use' }),
     ...(may('admin') ? [
       brief ? null : one(t('cl.edit'), () => ask({ id: 'scopes', title: t('cl.edit'), submit: t('w.save'), fields: [scopesField(client.scopes)], action: async (values) => { await change(urlOf(client.clientId), values); notice(t('w.saved')); await then(); } })),
       brief ? null : one(t('w.rotate'), () => rotate(client, then)),
-      client.status === 'Active' ? one(t('cl.suspend'), () => ask({ id: 'suspend', title: t('cl.suspend'), text: t('cl.suspendText', { name: client.name }), submit: t('cl.suspend'), danger: true, action: () => setStatus(client, 'Suspended', then) }))
-        : one(t('cl.activate'), () => setStatus(client, 'Active', then))] : []),
+      client.status === 'Active' ? one(t('cl.suspend'), () => ask({ id: 'suspend', title: t('cl.suspend'), text: t('cl.suspendText', { name: client.name }), submit: t('cl.suspend'), danger: true, action: set('Suspended') }))
+        : one(t('cl.activate'), set('Active'))] : []),
   ];
 }
 
 function all(ctx) {
-  let shown = null;
-  const reload = () => shown.reload();
+  const reload = () => ctx.again();
   ctx.heading({ title: t('nav.clients'), text: t('cl.text'), actions: [may('admin') ? act(t('cl.new'), () => create(reload), { className: 'primary', id: 'client-new' }) : null] });
-  shown = list(ctx, {
-    id: 'clients', label: t('nav.clients'), path: 'admin/clients', key: (c) => c.clientId, empty: t('cl.none'), rowProps: (c) => ({ data: { client: c.clientId } }),
+  return whole(ctx, {
+    id: 'clients', label: t('nav.clients'), path: 'admin/clients', key: (c) => c.clientId, words: (c) => `${c.name} ${c.clientId}`,
     columns: [
-      { label: t('w.client'), main: true, cell: (c) => [h('a', { className: 'name', href: address(['clients', c.clientId]) }, raw(c.name)), raw(c.clientId, 'code', { className: 'note' })] },
-      { label: t('w.status'), cell: (c) => badge(c.status) }, { label: t('cl.scopes'), cell: (c) => tags(c.scopes) },
-      { label: t('cl.seen'), cell: (c) => (c.lastSeenAt ? time(c.lastSeenAt) : t('never')) }, { label: t('w.createdAt'), cell: (c) => time(c.createdAt) },
-      { label: t('actions'), hidden: true, cell: (c) => h('div', { className: 'row-actions' }, buttons(c, reload, true)) },
+      { label: t('w.client'), main: true, by: 'name', cell: (c) => [h('a', { className: 'name', href: address(['clients', c.clientId]) }, raw(c.name)), raw(c.clientId, 'code', { className: 'note' })] },
+      col('w.status', 'status', badge), col('cl.scopes', 'scopes', tags),
+      { label: t('cl.seen'), by: 'lastSeenAt', cell: (c) => (c.lastSeenAt ? time(c.lastSeenAt) : t('never')) }, col('w.createdAt', 'createdAt'),
+      acts((c) => h('div', { className: 'row-actions' }, buttons(c, reload, true))),
     ],
   });
-  return shown.ready;
 }
 
 // --- the policy ---
 
-function policyField(policy, [name, kind]) {
+function policyField(policy, name) {
   const base = { name, label: t(`po.${name}`), value: policy[name] };
-  if (kind === true) return { ...base, type: 'check' };
-  return { ...base, hint: t(`po.${name}.hint`), ...(kind === '' ? { maxLength: 100 } : { type: 'number', min: 0, max: kind, step: 1 }) };
+  if (/^require|Only$/.test(name)) return { ...base, type: 'check' };
+  return { ...base, hint: t(`po.${name}.hint`), ...(name === 'maintenanceWindow' ? { maxLength: 100 } : { type: 'number', min: 0 }) };
 }
 
 function policyCard(client, policy) {
   const url = urlOf(client.clientId, 'policy');
-  const parts = Object.entries(POLICY).map(([group, members]) => [group, Object.entries(members).map((member) => policyField(policy, member))]);
+  const parts = Object.entries(POLICY).map(([group, members]) => [group, members.map((name) => policyField(policy, name))]);
   const fields = parts.flatMap(([, list_]) => list_);
   const node = form({
     id: 'policy', label: t('cl.policy'), className: 'policy', words: may('admin') ? t('w.save') : null, fields,
@@ -121,7 +116,7 @@ function policyCard(client, policy) {
     },
   });
   for (const [group, [first]] of parts) node.elements.namedItem(first.name).closest('form > div').before(h('h3', {}, t(`po.${group}`)));
-  const reset = () => ask({ id: 'reset', title: t('cl.reset'), text: t('cl.resetText', { name: client.name }), submit: t('cl.reset'), danger: true, action: async () => { await call('DELETE', url); notice(t('w.saved')); } })
+  const reset = () => ask({ id: 'reset', title: t('cl.reset'), text: t('cl.resetText', { name: client.name }), submit: t('cl.reset'), danger: true, action: async () => { await remove(url); notice(t('w.saved')); } })
     .then((done) => { if (done) go(location.hash); });
   if (may('admin')) {
     const send = node.querySelector('[type=submit]');
@@ -140,7 +135,7 @@ async function one(ctx, id) {
     patch(about, card(null, h('p', {}, badge(client.status), ' ', tags(client.scopes)), facts([[t('signin.id'), code(client.clientId)], [t('w.createdAt'), instant(client.createdAt)], [t('cl.seen'), client.lastSeenAt ? instant(client.lastSeenAt) : t('never')]]),
       h('p', { className: 'row-actions start' }, linkButton(t('nav.imports'), address('imports', { clientId: id })), linkButton(t('nav.webhooks'), address(['webhooks', id])), linkButton(t('nav.audit'), address('audit', { clientId: id })))), usageOf(usage));
   };
-  await ctx.watch(5000, () => Promise.all([get(urlOf(id), {}, { signal: ctx.signal }), lookAtUsage(id, ctx.signal)]), draw);
+  await ctx.watch(5000, () => Promise.all([get(urlOf(id), {}, ctx), lookAtUsage(id, ctx)]), draw);
   const [client, policy] = await Promise.all([get(urlOf(id)), get(urlOf(id, 'policy'))]);
   if (!ctx.signal.aborted) ctx.root.append(policyCard(client, policy));
 }

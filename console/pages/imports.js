@@ -3,10 +3,9 @@ import '../texts/work.js';
 import { badge, clip, h, note, raw, reason } from '../kit/dom.js';
 import { address } from '../kit/router.js';
 import { list } from '../kit/table.js';
-import { has, named, number, t } from '../kit/text.js';
-import { moment, time } from '../kit/time.js';
-
-const STATUSES = ['Pending', 'Scheduled', 'Processing', 'Completed', 'CompletedWithErrors', 'Failed', 'Cancelled'];
+import { has, number, t } from '../kit/text.js';
+import { moment } from '../kit/time.js';
+import { BATCHES, choice, col } from './whole.js';
 
 function waitsFor(batch) {
   const wait = typeof batch.waitingFor === 'string' ? { code: batch.waitingFor, since: batch.waitingSince } : batch.waitingFor;
@@ -20,13 +19,13 @@ export default {
     ctx.heading({ title: t('nav.imports'), text: t('imports.text') });
     return list(ctx, {
       id: 'imports', label: t('nav.imports'), path: 'admin/imports', csv: 'admin/imports.csv', key: (b) => b.batchId, name: (b) => b.fileName, order: t('imports.uploaded'), rowProps: (b) => ({ data: { batch: b.batchId } }),
-      filters: [{ name: 'clientId', label: t('tickets.client') }, { name: 'fileName', label: t('imports.file') }, { name: 'status', type: 'select', label: t('outbox.status'), options: [['', t('any')], ...STATUSES.map((name) => [name, named('state', name)])] },
+      filters: [{ name: 'clientId', label: t('tickets.client') }, { name: 'fileName', label: t('imports.file') }, choice(BATCHES),
         { name: 'from', type: 'datetime-local', label: t('tickets.from') }, { name: 'to', type: 'datetime-local', label: t('tickets.to') }],
       columns: [
         { label: t('imports.file'), main: true, wide: true, cell: (b) => [h('a', { className: 'name', href: address(['imports', b.batchId]) }, raw(b.fileName)), raw(b.batchId, 'span', { className: 'note' }), reason(b.lastError)] },
-        { label: t('tickets.client'), cell: (b) => clip(b.clientId) }, { label: t('outbox.status'), cell: (b) => badge(b.status) }, { label: t('imports.waitsFor'), cell: waitsFor },
+        col('tickets.client', 'clientId', clip), col('outbox.status', 'status', badge), { label: t('imports.waitsFor'), cell: waitsFor },
         { label: t('imports.records'), num: true, cell: (b) => (b.totalRecords === null ? number(b.processedRecords) : `${number(b.processedRecords)} / ${number(b.totalRecords)}`) },
-        { label: t('imports.errors'), num: true, cell: (b) => h('span', { className: b.errorCount ? 'some' : '' }, number(b.errorCount)) }, { label: t('imports.uploaded'), cell: (b) => time(b.createdAt) },
+        { label: t('imports.errors'), num: true, cell: (b) => h('span', { className: b.errorCount ? 'some' : '' }, number(b.errorCount)) }, col('imports.uploaded', 'createdAt'),
       ],
     }).ready;
   },

@@ -7,17 +7,17 @@ import { form } from '../kit/form.js';
 import { may } from '../kit/session.js';
 import { table } from '../kit/table.js';
 import { number, t } from '../kit/text.js';
-import { stamp, time } from '../kit/time.js';
+import { stamp } from '../kit/time.js';
 import { act, notice } from '../kit/toast.js';
+import { acts, col } from './whole.js';
 
-const KINDS = ['batchId', 'clientId', 'olderThanDays', 'phone', 'document', 'email'];
-const PERSON = ['phone', 'document', 'email'];
+const KINDS = ['batchId', 'clientId', 'olderThanDays', 'phone', 'document', 'email']; // the last three are persons
 
 const counts = (object) => {
   const pairs = Object.entries(object ?? {}).filter(([, n]) => typeof n === 'number' && n > 0);
   return pairs.length ? tags(pairs.map(([name, n]) => `${name} ${number(n)}`)) : t('re.nothing');
 };
-const requestOf = ({ kind, value }) => (PERSON.includes(kind) ? { subject: { [kind]: value } } : { [kind]: kind === 'olderThanDays' ? Number(value) : value });
+const requestOf = ({ kind, value }) => (KINDS.indexOf(kind) > 2 ? { subject: { [kind]: value } } : { [kind]: kind === 'olderThanDays' ? Number(value) : value });
 
 // Errors are about the member of the request; the form has one field for all of them.
 async function purge(request) {
@@ -58,16 +58,16 @@ function purgeCard(again) {
 }
 
 const jobs = (items, again) => card(t('re.jobs'), items.length ? table({
-  label: t('re.jobs'), id: 'purges', rows: items, key: (j) => j.jobId, rowProps: (j) => ({ data: { job: j.jobId } }), columns: [
-    { label: t('w.what'), main: true, cell: (j) => [raw(j.kind, 'span', { className: 'name' }), ' ', code(j.target), reason(j.lastError)] }, { label: t('w.state'), cell: (j) => badge(j.state) },
-    { label: t('re.removed'), wide: true, cell: (j) => counts(j.counts) }, { label: t('w.by'), cell: (j) => raw(j.createdBy) }, { label: t('w.when'), cell: (j) => time(j.createdAt) },
-    may('admin') && { label: t('actions'), hidden: true, cell: (j) => (j.state === 'Running' && j.kind !== 'subject' ? act(t('w.stop'), async () => { await remove(path('admin', 'purge', j.jobId)); notice(t('re.stopped')); await again(); }) : null) },
+  label: t('re.jobs'), id: 'purges', rows: items, key: (j) => j.jobId, columns: [
+    { label: t('w.what'), main: true, cell: (j) => [raw(j.kind, 'span', { className: 'name' }), ' ', code(j.target), reason(j.lastError)] }, col('w.state', 'state', badge),
+    { label: t('re.removed'), wide: true, cell: (j) => counts(j.counts) }, col('w.by', 'createdBy', raw), col('w.when', 'createdAt'),
+    may('admin') && acts((j) => (j.state === 'Running' && j.kind !== 'subject' ? act(t('w.stop'), async () => { await remove(path('admin', 'purge', j.jobId)); notice(t('re.stopped')); await again(); }) : null)),
   ],
 }) : note(t('none')));
 
 const runs = (items) => card(t('re.runs'), items.length ? table({
   label: t('re.runs'), id: 'runs', rows: items, key: (e) => e.id, columns: [{ label: t('w.when'), main: true, cell: (e) => stamp(e.occurredAt) }, { label: t('re.removed'), wide: true, cell: (e) => counts(e.details?.counts ?? e.details) }],
-}) : note(t('re.noRuns')));
+}) : note(t('none')));
 
 export default {
   render(ctx) {
@@ -75,7 +75,7 @@ export default {
     const body = h('div', { className: 'stacked' });
     if (may('operate')) ctx.root.append(purgeCard(() => ctx.again()));
     ctx.root.append(body);
-    return ctx.watch(3000, () => Promise.all([get('admin/purge', { pageSize: 20 }, { signal: ctx.signal }), get('admin/audit', { action: 'RetentionRan', pageSize: 10 }, { signal: ctx.signal })]),
+    return ctx.watch(3000, () => Promise.all([get('admin/purge', { pageSize: 20 }, ctx), get('admin/audit', { action: 'RetentionRan', pageSize: 10 }, ctx)]),
       ([purges, log]) => patch(body, jobs(purges.items, () => ctx.again()), runs(log.items)));
   },
 };

@@ -5,6 +5,7 @@ import { bytes, card, DASH, h, note, patch, raw } from '../kit/dom.js';
 import { line } from '../kit/chart.js';
 import { number, t } from '../kit/text.js';
 import { took } from '../kit/time.js';
+import { count, sorted } from './whole.js';
 
 const POLL_MS = 1000;
 const POINTS = 60;
@@ -76,6 +77,7 @@ function quantile(q, buckets) {
 }
 
 const share = (part, all) => (all > 0 ? `${number((100 * part) / all)} %` : DASH);
+const figure = (label, ...more) => ({ ...count('routes.total', ...more), label });
 const tile = (id, words, value, text, bad = false) => h('div', { className: 'card tile' }, h('dt', {}, words), h('dd', { id, className: bad ? 'some' : '' }, value), h('dd', { className: 'note', id: `${id}-note` }, text));
 
 export default {
@@ -90,16 +92,19 @@ export default {
       const minute = between(history[0], now, null);
       const commits = now.commits - history[0].commits;
       const rate = rates.length ? number(rates.at(-1)) : DASH;
-      const rows = [...now.routes.keys()].sort().map((name) => ({ name, minute: between(history[0], now, name), rate: before && dt > 0 ? between(before, now, name).total / dt : null, total: now.routes.get(name).total }));
+      const rows = [...now.routes.keys()].sort().map((name) => ({ name, ...between(history[0], now, name), rate: before && dt > 0 ? between(before, now, name).total / dt : null, total: now.routes.get(name).total })).map((r) => ({ ...r, p50: quantile(0.5, r.buckets), p99: quantile(0.99, r.buckets) }));
       patch(body, h('section', { className: 'card hero' }, h('div', {}, h('h2', {}, t('routes.throughput')), h('p', { className: 'big' }, h('span', { id: 'rate' }, rate), ' ', h('small', {}, t('routes.perSecond'))), note(rates.length ? t('routes.peak', { rate: Math.max(...rates) }) : t('routes.measuring'))),
         h('figure', { id: 'chart' }, line(rates, { label: t('routes.chart', { rate }), points: POINTS }))),
       h('dl', { className: 'tiles' }, tile('p50', t('routes.p50'), took(quantile(0.5, minute.buckets)), t('routes.minute')), tile('p99', t('routes.p99'), took(quantile(0.99, minute.buckets)), t('routes.minute')),
         tile('errors', t('routes.errors'), share(minute.server, minute.total), minute.total ? `4xx ${share(minute.client, minute.total)}` : t('routes.minute'), minute.server > 0),
         tile('commits', t('routes.commits'), before && dt > 0 ? number((now.commits - before.commits) / dt) : DASH, commits > 0 ? t('routes.writes', { n: (now.jobs - history[0].jobs) / commits }) : t('routes.aSecond')), tile('memory', t('routes.memory'), now.memory ? bytes(now.memory) : DASH, t('routes.resident'))),
-      card(t('routes.byRoute'), h('div', { className: 'scroll', tabIndex: 0, role: 'region', 'aria-label': t('routes.byRoute') }, h('table', { id: 'routes' },
-        h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, t('routes.route')), ['req/s', 'p50', 'p99', '4xx', '5xx'].map((words) => h('th', { scope: 'col', className: 'num', translate: false }, words)), h('th', { scope: 'col', className: 'num' }, t('routes.total')))),
-        h('tbody', {}, rows.map((r) => h('tr', { data: { key: r.name } }, h('th', { scope: 'row' }, r.name === 'none' ? t('routes.none') : raw(r.name, 'code'), OWN.test(r.name) ? h('span', { className: 'note' }, ` ${t('routes.own')}`) : null),
-          [r.rate === null ? DASH : number(r.rate), took(quantile(0.5, r.minute.buckets)), took(quantile(0.99, r.minute.buckets)), number(r.minute.client), number(r.minute.server), number(r.total)].map((value, i) => h('td', { className: i === 4 && r.minute.server ? 'num some' : 'num' }, value))))))), note(t('routes.foot'))));
+      card(t('routes.byRoute'), sorted({
+        label: t('routes.byRoute'), id: 'routes', rows, key: (r) => r.name, columns: [
+          { label: t('routes.route'), main: true, by: 'name', cell: (r) => [r.name === 'none' ? t('routes.none') : raw(r.name, 'code'), OWN.test(r.name) ? h('span', { className: 'note' }, ` ${t('routes.own')}`) : null] },
+          figure('req/s', 'rate'), figure('p50', 'p50', took), figure('p99', 'p99', took), figure('4xx', 'client'),
+          figure('5xx', 'server', (n) => h('span', { className: n ? 'some' : '' }, number(n))), count('routes.total', 'total'),
+        ],
+      }, () => draw(now, before, dt)), note(t('routes.foot'))));
     }
 
     async function look() {

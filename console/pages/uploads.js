@@ -7,8 +7,7 @@ import { named, number, t } from '../kit/text.js';
 import { local, time } from '../kit/time.js';
 import batch from './batch.js';
 import importer, { dropZone } from './importer.js';
-
-const STATUSES = ['Pending', 'Processing', 'Scheduled', 'Completed', 'CompletedWithErrors', 'Failed', 'Cancelled'];
+import { BATCHES, choice, col } from './whole.js';
 
 function records(row) {
   if (row.status === 'Scheduled') return [t('imp.begins'), ' ', time(row.scheduledFor)];
@@ -21,11 +20,11 @@ export const batchColumns = () => [
     label: t('imp.file'), main: true, wide: true, cell: (row) => [h('a', { className: 'name', href: address(['imports', row.batchId]) }, raw(row.fileName)),
       h('span', { className: 'note' }, `${named('imp.format', row.fileType)}, ${bytes(row.fileSizeBytes)}`), row.status === 'Failed' ? reason(row.lastError) : null],
   },
-  { label: t('w.status'), cell: (row) => badge(row.status) },
+  col('w.status', 'status', badge),
   { label: t('imp.records'), num: true, cell: records },
   { label: t('imp.errors'), num: true, cell: (row) => h('span', { className: row.errorCount ? 'some' : '' }, number(row.errorCount)) },
-  { label: t('imp.uploaded'), cell: (row) => time(row.createdAt) },
-  { label: t('imp.ended'), cell: (row) => time(row.completedAt) },
+  col('imp.uploaded', 'createdAt'),
+  col('imp.ended', 'completedAt'),
 ];
 
 function maintenance(window) {
@@ -42,7 +41,7 @@ export default {
     const status = ctx.query.get('status');
     const { ready } = list(ctx, {
       id: 'imports', label: t('imp.history'), path: 'imports', columns: batchColumns(), key: (row) => row.batchId, order: t('imp.uploaded'), rowProps: (row) => ({ data: { batch: row.batchId } }),
-      filters: [{ name: 'status', type: 'select', label: t('w.status'), options: [['', t('any')], ...STATUSES.map((name) => [name, named('state', name)])] }],
+      filters: [choice(BATCHES)],
       empty: t(status ? 'imp.noneIn' : 'imp.none'),
       then: (answer) => {
         banner.textContent = maintenance(answer.maintenance);

@@ -29,10 +29,10 @@ const seriesCard = ({ points }) => card(t('use.lastDay'), h('div', { className: 
   return h('figure', { data: { metric } }, h('figcaption', {}, t(`use.${metric}`), ' ', h('strong', {}, number(n))), bars(values, { label: t('use.series', { name: t(`use.${metric}`), n, most: Math.max(0, ...values) }) }));
 })));
 
-export async function lookAtUsage(client, signal) {
+export async function lookAtUsage(client, ctx) {
   const from = new Date(Date.now() - 86400000).toISOString();
-  return Promise.all([get(path(...(isAdmin() ? ['admin'] : []), 'clients', client, 'usage'), {}, { signal }),
-    get(isAdmin() ? 'admin/series' : path('clients', client, 'series'), { metric: METRICS.join(), from, step: 'hour', ...(isAdmin() && { clientId: client }) }, { signal })]);
+  return Promise.all([get(path(...(isAdmin() ? ['admin'] : []), 'clients', client, 'usage'), {}, ctx),
+    get(isAdmin() ? 'admin/series' : path('clients', client, 'series'), { metric: METRICS.join(), from, step: 'hour', ...(isAdmin() && { clientId: client }) }, ctx)]);
 }
 
 export const usageOf = ([usage, series]) => [usageTiles(usage), seriesCard(series)];
@@ -41,6 +41,6 @@ export default {
   render(ctx) {
     const body = h('div', { className: 'stacked' });
     ctx.root.append(body);
-    return ctx.watch(5000, () => lookAtUsage(clientId(), ctx.signal), (data) => patch(body, usageOf(data)));
+    return ctx.watch(5000, () => lookAtUsage(clientId(), ctx), (data) => patch(body, usageOf(data)));
   },
 };

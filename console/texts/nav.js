@@ -9,5 +9,11 @@ add({
   'w.state': ['State', 'Estado'], 'w.createdAt': ['Created', 'Criado'], 'w.secretHint': ['Leave it empty and one is made.', 'Deixe vazio e um será gerado.'],
   'w.save': ['Save', 'Salvar'], 'w.saved': ['Saved.', 'Salvo.'], 'w.rotate': ['New secret', 'Novo segredo'], 'w.event': ['Event', 'Evento'], 'w.http': ['Answer', 'Resposta'],
   'w.failures': ['Given up', 'Abandonados'], 'w.replayedAt': ['Replayed', 'Reenviado'], 'w.destination': ['Destination', 'Destino'], 'w.what': ['What', 'O quê'],
-  'w.by': ['By', 'Por'], 'w.details': ['Details', 'Detalhes'], 'w.when': ['When', 'Quando'],
+  'w.by': ['By', 'Por'], 'w.filter': ['Filter', 'Filtro'], 'w.first': ['The first {n}.', 'Os primeiros {n}.'], 'w.details': ['Details', 'Detalhes'], 'w.when': ['When', 'Quando'],
+
+  // What time lines name besides the documents' own states: outcomes, and who touched it (texts of the other events: work.js).
+  'state.ok': ['ok', 'ok'], 'state.failed': ['failed', 'falhou'], 'state.denied': ['denied', 'negado'], 'state.Deferred': ['Not counted', 'Não conta'], 'state.Stale': ['Overtaken', 'Superado'],
+  'event.Delivered': ['Delivered', 'Entregue'], 'event.TicketReprocessed': ['Reprocessed', 'Reprocessado'], 'event.TicketReassigned': ['Client changed', 'Cliente mudado'], 'event.CounterpartyReassigned': ['Client changed', 'Cliente mudado'],
+  'event.OutboxRetried': ['Retried', 'Reenviado'], 'event.DeliveryDismissed': ['Dismissed', 'Dispensado'], 'event.PayloadRevealed': ['Payload revealed', 'Conteúdo revelado'],
+  'event.ImportCancelled': ['Cancelled', 'Cancelada'], 'event.ImportRetried': ['Retried', 'Repetida'], 'event.ImportReleased': ['Lock released', 'Trava liberada'], 'event.ImportReportDownloaded': ['Report downloaded', 'Relatório baixado'],
 });

@@ -1,42 +1,51 @@
 // What needs the server's newer calls: alerts acknowledged and silenced, maintenance windows, one delivery of a webhook sent again, its
 // failures replayed by the client.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { LIMIT, SHOTS, accessible, ask, eventually, gateway, openSignedIn } from './harness.mjs';
+import { saying } from './console.mjs';
 import { fault, heal } from './gateway.mjs';
 
 const operator = (method, path, body) => ask(`${gateway.url}${path}`, { method, headers: { 'X-Admin-Key': gateway.key }, body });
 const own = (method, path, body) => ask(`${gateway.url}${path}`, { method, headers: gateway.headers, body });
 const received = (path) => ask(`${gateway.sandbox}/_received?path=${path}`, { method: 'GET' });
 
-test('an alert has a way to what it is about, is acknowledged with a note, taken back, silenced, and the silence ended', LIMIT, async () => {
+for (const language of ['en', 'pt']) test(`an alert has a way to what it is about, is acknowledged with a note, taken back, silenced, and the silence ended: ${language}`, LIMIT, async () => {
+  const say = saying(language);
   const hooks = `clients/${gateway.clientId}/webhooks`;
   await fault({ path: '/webhooks/quiet', status: 410 });
   const { id } = await operator('POST', hooks, { url: `${gateway.sandbox}/webhooks/quiet` });
   await operator('POST', `${hooks}/${id}/test`);
-  const page = await openSignedIn('#alerts?status=firing', { allowed: [400] });
-  const row = page.locator('tr[data-alert]', { hasText: id });
-  await row.getByRole('button', { name: 'Acknowledge' }).click();
+  const page = await openSignedIn('#alerts?status=firing', { language, allowed: [400] });
+  const row = page.locator('#alerts-table tbody tr', { hasText: id });
+  await row.getByRole('button', { name: say('al.ack') }).click();
   await page.locator('#acknowledge-note').fill('I call them');
   await page.locator('#acknowledge-form [type=submit]').click();
-  await row.filter({ hasText: /acknowledged by admin.*I call them/ }).waitFor();
-  assert.match(await row.getByRole('link', { name: 'See' }).getAttribute('href'), /^#/);
-  await row.getByRole('button', { name: 'Take back' }).click();
-  await row.getByRole('button', { name: 'Acknowledge' }).waitFor();
+  await row.filter({ hasText: new RegExp(`${say('al.acked')} admin.*I call them`) }).waitFor();
+  assert.match(await row.getByRole('link', { name: say('al.see') }).getAttribute('href'), /^#/);
+  await row.getByRole('button', { name: say('al.unack') }).click();
+  await row.getByRole('button', { name: say('al.ack') }).waitFor();
 
-  await row.getByRole('button', { name: 'Silence' }).click();
+  // The one that an address names is in sight, and marked.
+  const alert = await row.getAttribute('data-key');
+  await page.goto(`${gateway.url}#alerts/${alert}`);
+  await page.locator(`tr[data-wanted][data-key="${alert}"]`).waitFor();
+  assert.ok(await row.evaluate((node) => { const { top, bottom } = node.getBoundingClientRect(); return bottom > 0 && top < innerHeight; }));
+
+  await row.getByRole('button', { name: say('al.silence') }).click();
   assert.equal(await page.locator('#silence-rule').inputValue(), 'WebhookFailing');
   await page.locator('#silence-form [type=submit]').click();
   await page.locator('#silence-reason-error', { hasText: /\S/ }).waitFor();
   await page.locator('#silence-reason').fill('They migrate tonight');
   await page.locator('#silence-hours').selectOption('24');
   await page.locator('#silence-form [type=submit]').click();
-  const silence = page.locator('tr[data-silence]', { hasText: 'They migrate tonight' });
-  await silence.filter({ hasText: 'in 23 h' }).waitFor();
+  const silence = page.locator('#silences tbody tr', { hasText: 'They migrate tonight' });
+  await silence.filter({ hasText: '23 h' }).waitFor();
   await accessible(page, 'alerts with a silence');
   await page.screenshot({ path: join(SHOTS, 'silences.png'), fullPage: true });
-  await silence.getByRole('button', { name: 'End it' }).click();
+  await silence.getByRole('button', { name: say('al.end') }).click();
   await silence.waitFor({ state: 'detached' });
   await operator('DELETE', `${hooks}/${id}`);
   await heal();
@@ -46,7 +55,7 @@ test('an alert has a way to what it is about, is acknowledged with a note, taken
 test('maintenance windows of the server and of a client', LIMIT, async () => {
   await operator('PUT', `admin/clients/${gateway.clientId}/policy`, { maintenanceWindow: 'Sun 02:00-04:00' });
   const page = await openSignedIn('#maintenance');
-  const row = page.locator(`tr[data-whose="${gateway.clientId}"]`);
+  const row = page.locator('#windows tbody tr', { hasText: gateway.clientId });
   await row.filter({ hasText: 'Sun 02:00-04:00' }).waitFor();
   assert.match(await row.textContent(), /\(in \d/);
   await accessible(page, 'maintenance windows');
@@ -64,8 +73,8 @@ for (const as of ['client', 'admin']) {
     await fault({ path: target, status: 503 });
     await own('POST', `${hook}/${id}/test`);
     const page = await openSignedIn(`#webhooks/${gateway.clientId}/${id}`, { as });
-    await page.locator('[data-delivery] td > .badge', { hasText: 'Error' }).waitFor();
-    await page.locator('[data-delivery] a.name').click();
+    await page.locator('#deliveries-table tbody tr td > .badge', { hasText: 'Error' }).waitFor();
+    await page.locator('#deliveries-table tbody tr a.name').click();
     await page.locator('#delivery-payload', { hasText: '"event":"Test"' }).waitFor();
     await page.locator('.attempts', { hasText: 'HTTP 503' }).waitFor();
     await accessible(page, 'a delivery');
@@ -86,3 +95,64 @@ for (const as of ['client', 'admin']) {
     await own('DELETE', `${hook}/${id}`);
   });
 }
+
+test('a relay is paused and resumed', LIMIT, async () => {
+  const page = await openSignedIn('#relays');
+  const row = page.locator('#relays tr[data-key=events]');
+  await row.getByRole('button', { name: 'Pause' }).click();
+  await page.locator('#messages', { hasText: 'events is paused' }).waitFor();
+  await row.locator('.badge', { hasText: 'paused' }).waitFor();
+  await accessible(page, 'a relay that is paused');
+  await row.getByRole('button', { name: 'Resume' }).click();
+  await row.locator('.badge', { hasText: 'running' }).waitFor();
+  await page.finish();
+});
+
+test('lists that come whole are sorted by their heads, filtered as one types, and given as a file', LIMIT, async () => {
+  const name = `=Sorted ${Date.now()}`;
+  for (const letter of ['b', 'c', 'a']) await operator('POST', 'admin/clients', { name: `${name}-${letter}` });
+  const page = await openSignedIn('#clients');
+  await page.locator('#clients-name').fill(name.toLowerCase());
+  const rows = page.locator('#clients tbody .name');
+  const shows = (order) => eventually(`the order ${order}`, async () => (await rows.allTextContents()).map((one) => one.at(-1)).join('') === order);
+  const head = page.locator('#clients th').first();
+  await eventually('three clients', async () => (await rows.count()) === 3);
+  assert.match(page.url(), /name=/, 'the filter is in the address');
+  await head.getByRole('button').click();
+  await shows('abc');
+  assert.equal(await head.getAttribute('aria-sort'), 'ascending');
+  await head.getByRole('button').click();
+  await shows('cba');
+  await operator('POST', 'admin/clients', { name: `${name}-d` });
+  await shows('dcba'); // the page looked again, and is sorted as before
+  assert.equal(await head.getAttribute('aria-sort'), 'descending');
+  const [file] = await Promise.all([page.waitForEvent('download'), page.locator('#clients-csv').click()]);
+  const lines = readFileSync(await file.path(), 'utf8').trim().split('\r\n');
+  assert.equal(lines.length, 5);
+  assert.match(lines[0], /"clientId"/);
+  assert.ok(lines[1].includes(`"'=Sorted`), 'no formula');
+  await accessible(page, 'clients that are sorted');
+
+  await page.goto(`${gateway.url}#integrations`);
+  const breaker = page.locator('#breakers th').first();
+  await breaker.getByRole('button').click();
+  await eventually('breakers by name', async () => {
+    const names = await page.locator('#breakers tbody .name').allTextContents();
+    return await breaker.getAttribute('aria-sort') === 'ascending' && names.join() === [...names].sort().join();
+  });
+  await page.finish();
+});
+
+test('what moves does not where the system asks for less motion', LIMIT, async () => {
+  const page = await openSignedIn('#clients');
+  await page.locator('#client-new').waitFor();
+  const moving = () => page.evaluate(() => [...document.querySelectorAll('*')].filter((node) => {
+    const { transitionDuration, animationName } = getComputedStyle(node);
+    return /[1-9]/.test(transitionDuration) || animationName !== 'none';
+  }).length);
+  assert.ok(await moving() > 0);
+  await page.emulateMedia({ reducedMotion: 'reduce' });
+  assert.equal(await moving(), 0);
+  assert.equal(await page.evaluate(() => getComputedStyle(document.documentElement).scrollBehavior), 'auto');
+  await page.finish();
+});

@@ -40,7 +40,7 @@ test('from the admin key to a client, its secret once, suspended and active agai
   await page.locator('#secret-dialog [type=submit]').click();
   await eventually('the secret gone from the page', async () => !(await page.content()).includes(secret));
 
-  const row = page.locator('tr[data-client="browser-1"]');
+  const row = page.locator('tr[data-key="browser-1"]');
   assert.equal(await row.locator('.name').textContent(), name);
   await row.getByRole('button', { name: 'Suspend' }).click();
   await page.locator('#suspend-form [type=submit]').click();
@@ -137,7 +137,7 @@ test('an alert fires, is found with why, and is over when its cause is', LIMIT, 
   const { id } = await operator('POST', hooks, { url: `${gateway.sandbox}/webhooks/gone` });
   await operator('POST', `${hooks}/${id}/test`);
   const page = await openSignedIn('#alerts?status=firing');
-  const row = page.locator('tr[data-alert]', { hasText: id });
+  const row = page.locator('#alerts-table tbody tr', { hasText: id });
   await row.locator('.badge', { hasText: 'firing' }).waitFor();
   await page.locator('#alerts-nowhere', { hasText: 'Nobody is told' }).waitFor();
   assert.match(await row.textContent(), /WebhookFailing/);
@@ -158,7 +158,7 @@ test('the audit log, filtered and as CSV', LIMIT, async () => {
   await page.locator('#audit-target').fill(made.clientId);
   await page.keyboard.press('Enter');
   const rows = page.locator('#audit-table tbody tr');
-  await eventually('both entries', async () => (await rows.evaluateAll((nodes) => nodes.map((node) => node.dataset.action))).join() === 'ClientSuspended,ClientCreated');
+  await eventually('both entries', async () => (await rows.evaluateAll((nodes) => nodes.map((node) => node.querySelector('.name').textContent))).join() === 'ClientSuspended,ClientCreated');
   assert.match(page.url(), /target=/, 'the filter is in the address');
   const [download] = await Promise.all([page.waitForEvent('download'), page.locator('#audit-csv').click()]);
   assert.equal(download.suggestedFilename(), 'audit.csv');
@@ -217,7 +217,7 @@ test('a breaker that opened is seen with its next probe, and is reset', LIMIT, a
 
 test('relays and versions', LIMIT, async () => {
   const page = await openSignedIn('#relays');
-  const row = page.locator('tr[data-relay=events]');
+  const row = page.locator('#relays tr[data-key=events]');
   await row.locator('.badge', { hasText: 'running' }).waitFor();
   assert.match(await row.textContent(), /outbox_events.*http.*gateway\/events/s);
   await page.goto(`${gateway.url}#versions`);

@@ -101,7 +101,7 @@ test('use and limits, by the client itself and by the administrator', LIMIT, asy
   for (const [as, hash] of [['client', '#usage'], ['admin', `#clients/${gateway.clientId}`]]) {
     const page = await openSignedIn(hash, { as });
     const tile = (name) => page.locator(`[data-usage="${name}"]`);
-    await tile('batches').filter({ hasText: /\d+of 5,000, anew in/ }).waitFor();
+    await tile('batches').filter({ hasText: /\d+of 5,000, resets in/ }).waitFor();
     await tile('storage').filter({ hasText: 'of 500 MiB' }).waitFor();
     assert.match(await tile('requests').textContent(), /\dno limit/);
     assert.equal(await page.locator('.tile .meter').count(), 2);
