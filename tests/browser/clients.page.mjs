@@ -228,14 +228,33 @@ test('relays and versions', LIMIT, async () => {
 
 for (const [language, width, scheme] of [['pt', 390, 'dark'], ['pt', 1280, 'light'], ['en', 390, 'light'], ['en', 1280, 'dark']]) {
   test(`the administrator’s pages fit and can be used by all: ${language}, ${width} px, ${scheme}`, LIMIT, async () => {
+    const hooks = `clients/${gateway.clientId}/webhooks`;
+    const { id } = await operator('POST', hooks, { url: `${gateway.sandbox}/webhooks/fit` });
+    await operator('POST', `${hooks}/${id}/test`);
+    const [sent] = (await operator('GET', `${hooks}/${id}/deliveries`)).items;
+    const batch = await upload(named(leads(3)));
+    const start = await open(gateway, { hash: '#start', width, scheme });
+    await start.locator('[data-gate], .card').first().waitFor();
+    await accessible(start, '#start, signed out');
+    await start.finish();
     const page = await openSignedIn('#clients', { language, width, scheme, allowed: [404] });
-    for (const hash of ['#clients', `#clients/${gateway.clientId}`, '#webhooks', '#alerts', '#audit', '#retention', '#relays', '#integrations', '#versions']) {
+    const own = `#webhooks/${gateway.clientId}`;
+    for (const hash of ['#clients', `#clients/${gateway.clientId}`, '#webhooks', own, `${own}/${id}`, `${own}/${id}/${sent.id}`, `#imports/${batch}`, '#alerts', '#maintenance', '#audit', '#retention', '#relays', '#integrations', '#versions']) {
       await page.goto(`${gateway.url}${hash}`);
       await page.waitForLoadState('networkidle');
       await page.locator('h1').waitFor();
       await accessible(page, hash);
       await page.screenshot({ path: join(SHOTS, `admin${hash.replace(/\W+/g, '-').slice(0, 20)}-${language}-${width}.png`), fullPage: true });
     }
+    for (const [hash, button] of [['#clients', '#client-new'], ['#alerts', '#alerts-silence'], ['#webhooks', '#webhooks-replay'], [own, '#webhook-new'], [`${own}/${id}`, '#webhook-rotate'], [`#clients/${gateway.clientId}`, '#client-use'], [`#clients/${gateway.clientId}`, '#policy-reset'], ['#clients', '#account']]) {
+      await page.goto(`${gateway.url}${hash}`);
+      await page.locator(button).click();
+      await page.locator('dialog[open]').waitFor();
+      await accessible(page, `the dialog of ${button}`);
+      await page.keyboard.press('Escape');
+      await page.locator('dialog[open]').waitFor({ state: 'detached' });
+    }
     await page.finish();
+    await operator('DELETE', `${hooks}/${id}`);
   });
 }

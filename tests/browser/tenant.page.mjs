@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { LIMIT, SHOTS, accessible, ask, eventually, gateway, openSignedIn, text } from './harness.mjs';
+import { saying } from './console.mjs';
 import { clean, fresh, post } from './gateway.mjs';
 
 const operator = (path, body) => ask(`${gateway.url}admin/${path}`, { method: 'PUT', headers: { 'X-Admin-Key': gateway.key }, body });
@@ -20,39 +21,40 @@ test('a tenant sees what its scopes allow, and no administration', LIMIT, async 
   await page.finish();
 });
 
-test('a search, and the ticket’s way to the callback', LIMIT, async () => {
+for (const language of ['en', 'pt']) test(`a search, and the ticket’s way to the callback: ${language}`, LIMIT, async () => {
+  const say = saying(language);
   await clean();
   const doc = fresh();
-  const page = await openSignedIn('#tickets', { as: 'client', allowed: [400] });
+  const page = await openSignedIn('#tickets', { as: 'client', language, allowed: [400] });
   // Half of a key is not enough, and the server says which half is missing.
   await page.locator('#tickets-businessEntity').fill('TCK');
   await page.locator('.page form[role=search] [type=submit]').click();
-  await page.locator('#tickets-businessDocId-error', { hasText: 'required' }).waitFor();
+  await page.locator('#tickets-businessDocId-error', { hasText: /\S/ }).waitFor();
   await eventually('the focus', async () => (await page.evaluate(() => document.activeElement.id)) === 'tickets-businessDocId');
 
   await page.locator('#tickets-businessDocId').fill(doc);
   await page.keyboard.press('Enter');
-  await page.locator('#tickets-found', { hasText: 'Nothing found' }).waitFor();
+  await page.locator('#tickets-found', { hasText: say('tk.nothing') }).waitFor();
   assert.equal(await text(page, '#tickets-businessDocId-error'), '');
   await post(doc);
-  await step(page, 'processing').locator('.badge', { hasText: 'Processed' }).waitFor(); // the page looks again by itself
-  await step(page, 'return').locator('.badge', { hasText: 'Sent' }).waitFor();
-  await step(page, 'gateway').locator('.badge', { hasText: 'Sent' }).waitFor();
-  await step(page, 'callback').locator('.badge', { hasText: 'Success' }).waitFor();
-  for (const name of ['processing', 'return', 'gateway']) assert.match(await step(page, name).textContent(), /1 attempt/);
+  await step(page, 'processing').locator('.badge', { hasText: say('state.Processed') }).waitFor(); // the page looks again by itself
+  await step(page, 'return').locator('.badge', { hasText: say('state.Sent') }).waitFor();
+  await step(page, 'gateway').locator('.badge', { hasText: say('state.Sent') }).waitFor();
+  await step(page, 'callback').locator('.badge', { hasText: say('state.Success') }).waitFor();
+  for (const name of ['processing', 'return', 'gateway']) assert.match(await step(page, name).textContent(), language === 'pt' ? /1 tentativa/ : /1 attempt/);
   for (const name of ['received', 'return', 'gateway', 'callback']) assert.match(await step(page, name).locator('time').first().getAttribute('title'), /\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} UTC/);
 
   // Unfolded, it stays so while the page looks again.
-  await page.locator('summary', { hasText: 'Payload' }).click();
+  await page.locator('summary', { hasText: say('wh.payload') }).click();
   await page.locator('details[open] pre', { hasText: doc }).waitFor();
   await post(doc, { shipmentEvent: 'DLV' });
-  await step(page, 'received').locator('.note', { hasText: 'version 2' }).waitFor();
+  await step(page, 'received').locator('.note', { hasText: language === 'pt' ? 'versão 2' : 'version 2' }).waitFor();
   await page.locator('details[open] pre', { hasText: 'DLV' }).waitFor();
 
-  await page.getByRole('button', { name: 'Process again' }).click();
+  await page.getByRole('button', { name: say('tk.reprocess') }).click();
   await page.locator('#reprocess-form [type=submit]').click();
-  await page.locator('#messages', { hasText: 'starts over' }).waitFor();
-  await step(page, 'received').locator('.note', { hasText: 'version 3' }).waitFor();
+  await page.locator('#messages', { hasText: say('tk.starts') }).waitFor();
+  await step(page, 'received').locator('.note', { hasText: language === 'pt' ? 'versão 3' : 'version 3' }).waitFor();
   await accessible(page, 'a ticket');
   await page.screenshot({ path: join(SHOTS, 'tenant-ticket.png'), fullPage: true });
   await page.finish();
@@ -81,12 +83,12 @@ test('tickets by status, page by page, with why they failed', LIMIT, async () =>
   await page.finish();
 });
 
-test('an event is written and dispatched', LIMIT, async () => {
-  const page = await openSignedIn('#events', { as: 'client', allowed: [400] });
+for (const language of ['en', 'pt']) test(`an event is written and dispatched: ${language}`, LIMIT, async () => {
+  const page = await openSignedIn('#events', { as: 'client', language, allowed: [400] });
   await page.locator('#event-eventType').fill('OrderPlaced');
   await page.locator('#event-payload').fill('{"order": 7');
   await page.locator('#event [type=submit]').click();
-  await page.locator('#event-payload-error', { hasText: 'no JSON' }).waitFor();
+  await page.locator('#event-payload-error', { hasText: saying(language)('ev.bad') }).waitFor();
   await page.locator('#event-payload').fill('{"order": 7}');
   await page.locator('#event [type=submit]').click();
   const id = await page.locator('#messages code').textContent();
