@@ -52,7 +52,6 @@ export function sorted({ rows, ...spec }, again) {
   return [table({ ...spec, head, rows: (by ? [...rows].sort((a, b) => order(a[by] ?? '', b[by] ?? '')) : rows).slice(0, MOST) }), rows.length > MOST ? note(t('w.first', { n: MOST })) : null];
 }
 
-// `words(row)`: what the filter looks in.
 export function whole(ctx, { path, words, ...spec }) {
   let rows = [];
   const found = h('p', { className: 'note found', role: 'status' });

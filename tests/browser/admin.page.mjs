@@ -33,6 +33,7 @@ for (const language of ['en', 'pt']) test(`an alert has a way to what it is abou
   await page.goto(`${gateway.url}#alerts/${alert}`);
   await page.locator(`tr[data-wanted][data-key="${alert}"]`).waitFor();
   assert.ok(await row.evaluate((node) => { const { top, bottom } = node.getBoundingClientRect(); return bottom > 0 && top < innerHeight; }));
+  await accessible(page, 'an alert that is asked for');
 
   await row.getByRole('button', { name: say('al.silence') }).click();
   assert.equal(await page.locator('#silence-rule').inputValue(), 'WebhookFailing');
