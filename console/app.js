@@ -9,6 +9,7 @@ import { isClient, resume, session, signedIn, signOut } from './kit/session.js';
 import { gate, refusal, signIn } from './kit/signin.js';
 import { language, languages, setLanguage, t } from './kit/text.js';
 import { isUtc, setZone } from './kit/time.js';
+import { act } from './kit/toast.js';
 
 const THEME = 'dataflow.theme';
 const HEALTH_MS = 3000;
@@ -64,7 +65,7 @@ function openAccount() {
   const dialog = openDialog(t('account.title'), { id: 'account-dialog' }, h('form', { method: 'dialog' },
     session.as ? h('p', {}, isClient() ? t('account.asClient') : t('account.asAdmin'), ' ', raw(who(), 'strong'), isClient() ? [' ', code(session.client.id)] : ` (${t(`role.${session.me?.role ?? 'admin'}`)})`) : null,
     session.as ? h('div', { className: 'row-actions start' },
-      known ? button(t(other === 'admin' ? 'account.toAdmin' : 'account.toClient'), async () => {
+      known ? act(t(other === 'admin' ? 'account.toAdmin' : 'account.toClient'), async () => {
         dialog.close();
         const given = { ...session, as: other };
         signedIn({ as: other }, await get('whoami', {}, { who: given }));
@@ -148,6 +149,10 @@ document.addEventListener('keydown', (event) => {
   $('search-input').select();
   $('search-input').focus();
 });
+document.querySelector('.skip').onclick = (event) => {
+  event.preventDefault(); // the address is the page's
+  $('page').focus();
+};
 document.addEventListener('routed', () => menu(false));
 document.addEventListener('session', () => { drawFrame(); reroute(); });
 document.addEventListener('refused', ({ detail }) => {

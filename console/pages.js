@@ -1,5 +1,5 @@
-// The pages: where they are, who may see them (`admin`, `client` or `any`; with `scopes` of a client or the `role` of an administrator),
-// and under which group of the navigation (`nav`). `since`: the page says that the server is older when its calls are not there.
+// The pages: where they are, who may see them (`admin`, `client` or `any`; with `scopes` of a client),
+// and under which group of the navigation (`nav`).
 import './texts/nav.js';
 
 const page = (path, nav, who, load, more = {}) => ({ path, nav, who, load, title: `nav.${path}`, ...more });

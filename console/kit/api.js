@@ -1,5 +1,5 @@
 // Calls of the server, as whoever is signed in. What is no success is thrown as a Problem.
-import { h, raw } from './dom.js';
+import { button, copy, h, raw } from './dom.js';
 import { credentials, session } from './session.js';
 import { locale, t } from './text.js';
 
@@ -52,7 +52,7 @@ export async function call(method, url, { body, who = session, okay = [], signal
       throw problem;
     }
     if (signal?.aborted) throw new Problem(-1, { title: t('api.left'), detail: t('api.left') });
-    throw new Problem(0, { title: t('api.unreachable'), detail: t('api.noAnswer') });
+    throw new Problem(0, { title: t('server.unreachable'), detail: t('api.noAnswer') });
   }
 }
 
@@ -82,3 +82,5 @@ export function curl(method, url, body) {
   const sent = body === undefined ? [] : ["-H 'Content-Type: application/json'", `-d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`];
   return ['curl', ...(method === 'GET' ? [] : ['-X', method]), ...secret, ...sent, `'${new URL(url, document.baseURI)}'`].join(' ');
 }
+
+export const curlButton = (method, url, body) => button(t('doc.curl'), (event) => copy(curl(method, url, body), event.currentTarget), { id: 'curl' });

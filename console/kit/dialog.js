@@ -28,7 +28,7 @@ export function openDialog(title, { id = `dialog-${++dialogs}`, wide = false, st
 }
 
 // Asks, then acts: `action(values)` keeps the dialog open with the reason when it fails. Resolves to what it gave, or undefined when closed.
-export function ask({ title, text, fields = [], submit, danger = false, action, id, wide, ready }) {
+export function ask({ title, text, fields = [], submit, danger = false, action, id }) {
   return new Promise((done) => {
     const prefix = id || `ask-${dialogs + 1}`;
     let result;
@@ -37,7 +37,7 @@ export function ask({ title, text, fields = [], submit, danger = false, action, 
       (Array.isArray(text) ? text : [text]).filter(Boolean).map((one) => (one instanceof Node ? one : h('p', {}, one))), fields.map((f) => field(f, prefix)),
       h('div', { className: 'form-error', role: 'alert' }),
       h('div', { className: 'actions' }, button(t('cancel'), () => dialog.close(), { data: { close: '' } }), send));
-    const dialog = openDialog(title, { id: id ? `${id}-dialog` : undefined, wide }, form);
+    const dialog = openDialog(title, { id: id ? `${id}-dialog` : undefined }, form);
     dialog.onclosed = () => done(result);
     form.onsubmit = async (event) => {
       event.preventDefault();
@@ -53,7 +53,6 @@ export function ask({ title, text, fields = [], submit, danger = false, action, 
         send.disabled = false;
       }
     };
-    ready?.({ form, dialog, send });
   });
 }
 
@@ -70,6 +69,22 @@ export function showSecret(title, rows, more = []) {
       h('div', { className: 'actions' }, more, h('button', { type: 'submit', className: 'primary' }, t('secret.stored')))));
     dialog.onclosed = done;
   });
+}
+
+// A step of `work` that acts on one after the other. What is gone or was done meanwhile is left out; after another problem it is still there.
+export function oneByOne(ids, action) {
+  const left = [...ids];
+  return async () => {
+    let failed = 0;
+    try {
+      await action(left[0]);
+    } catch (problem) {
+      if (![404, 409, 410].includes(problem.status)) throw problem;
+      failed = 1;
+    }
+    left.shift();
+    return { done: 1 - failed, failed, left: left.length };
+  };
 }
 
 // Work on many rows. `preview()` gives how many; `step(signal)` does a part and gives {done, left, failed?}, until nothing is left.
@@ -134,7 +149,7 @@ export function work({ title, text, preview, step, submit, words, id = 'work', d
           const one = await step(values(form, fields), stop.signal);
           done += one.done;
           failed += one.failed ?? 0;
-          left = one.left > 0 && one.done > 0;
+          left = one.left > 0 && (one.done > 0 || one.failed > 0);
           bar.value = done + failed;
           said.textContent = t('work.progress', { n: number(done), of: number(Math.max(total, done)) });
         }

@@ -120,6 +120,9 @@ export function badge(state, { words, retried = false } = {}) {
   return h('span', { className: 'badge', title: state, data: { state: retried ? 'retry' : tone(state) }, translate: Boolean(words) || has(`state.${name}`) }, words ?? named('state', name));
 }
 
+// Of what is sent or processed: failed for good, or tried again at the time `next`.
+export const trial = (state, next) => badge(state, { retried: state === 'Error' && Boolean(next) });
+
 export function bytes(b) {
   if (!(b >= 0)) return DASH;
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];

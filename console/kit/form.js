@@ -1,5 +1,5 @@
 // Forms: fields from a description, their values, and the server's errors beside them.
-import { describe } from './api.js';
+import { describe, Problem } from './api.js';
 import { h, raw } from './dom.js';
 import { t } from './text.js';
 
@@ -12,9 +12,9 @@ function control(f, id, describedBy) {
     if (f.value !== undefined && f.value !== null) node.value = f.value;
     return node;
   }
-  if (f.type === 'textarea') return h('textarea', { ...props, rows: f.rows || 4, spellcheck: false, value: f.value ?? '', maxLength: f.maxLength });
+  if (f.type === 'textarea') return h('textarea', { ...props, rows: 4, spellcheck: false, value: f.value ?? '', maxLength: f.maxLength });
   return h('input', {
-    ...props, type: f.type || 'text', autocomplete: 'off', spellcheck: false, placeholder: f.placeholder, value: f.value ?? '', maxLength: f.maxLength, min: f.min, max: f.max, step: f.step,
+    ...props, type: f.type || 'text', autocomplete: 'off', spellcheck: false, value: f.value ?? '', maxLength: f.maxLength, min: f.min, max: f.max, step: f.step,
     oninput: f.oninput, onchange: f.onchange,
   });
 }
@@ -32,13 +32,15 @@ export function field(f, prefix) {
   if (f.type === 'check') {
     return h('div', {}, h('label', { className: 'check' }, h('input', { type: 'checkbox', id, name: f.name, checked: Boolean(f.value), 'aria-describedby': describedBy }), h('span', {}, f.label)), hint, error);
   }
-  return h('div', { hidden: f.hidden || false }, h('label', { htmlFor: id }, f.label, f.optional ? h('span', { className: 'optional' }, ` ${t('optional')}`) : null), control(f, id, describedBy), hint, error);
+  return h('div', {}, h('label', { htmlFor: id }, f.label, f.optional ? h('span', { className: 'optional' }, ` ${t('optional')}`) : null), control(f, id, describedBy), hint, error);
 }
 
 // What is filled in: text trimmed, numbers as numbers (empty: null), boxes as lists or truth; what is empty is '' (or left out with `filled`).
+// What is no number or time looks empty to a program: it is a Problem.
 export function values(form, fields) {
   return Object.fromEntries(fields.map((f) => {
     const node = form.elements.namedItem(f.name);
+    if (node.validity?.badInput) throw new Problem(400, { errors: [{ field: f.name, message: t('form.bad') }] });
     if (f.type === 'checks') return [f.name, [...form.querySelectorAll(`[name="${f.name}"]:checked`)].map((box) => box.value)];
     if (f.type === 'check') return [f.name, node.checked];
     if (f.type === 'number') return [f.name, node.value.trim() === '' ? null : Number(node.value)];
@@ -73,8 +75,8 @@ export function showProblem(form, problem) {
 }
 
 // A form in a page: `submit(values)` is busy while it runs. Returns the node, with `values()` and `fail(problem)` on it.
-export function form({ id = `form-${++forms}`, fields, submit, label, words = t('apply'), className = 'filters', role, extra = [] }) {
-  const node = h('form', { id, className, noValidate: true, 'aria-label': label, role }, fields.map((f) => field(f, id)), extra,
+export function form({ id = `form-${++forms}`, fields, submit, label, words = t('apply'), className = 'filters', role }) {
+  const node = h('form', { id, className, noValidate: true, 'aria-label': label, role }, fields.map((f) => field(f, id)),
     words ? h('button', { type: 'submit', className: className === 'filters' ? '' : 'primary' }, words) : null, h('div', { className: 'form-error', role: 'alert' }));
   node.values = () => values(node, fields);
   node.fail = (problem) => showProblem(node, problem);

@@ -1,6 +1,6 @@
 // From the address to a page. #path/part/part?name=value; a page is {render(ctx)} of its own module, listed in pages.js.
-import { isMissing, Problem } from './api.js';
-import { $, card, h, note, patch } from './dom.js';
+import { Problem } from './api.js';
+import { $, h, patch } from './dom.js';
 import { session } from './session.js';
 import { has, t } from './text.js';
 import { keepTime } from './time.js';
@@ -27,7 +27,7 @@ export function go(hash, { keepFocus = false } = {}) {
   else location.hash = hash;
 }
 
-const isFor = (page) => page.who === 'any' || (page.who === session.as && (!page.scopes || session.as !== 'client' || page.scopes.some((s) => session.me?.scopes?.includes(s))) && (!page.role || session.as !== 'admin' || ['read', 'operate', 'admin'].indexOf(session.me?.role) >= ['read', 'operate', 'admin'].indexOf(page.role)));
+const isFor = (page) => page.who === 'any' || (page.who === session.as && (!page.scopes || session.as !== 'client' || page.scopes.some((s) => session.me?.scopes?.includes(s))));
 export const visiblePages = () => pages.filter((page) => page.nav && isFor(page));
 
 function parse() {
@@ -82,12 +82,9 @@ class Context {
   }
 }
 
-export const older = () => card(t('older.title'), note(t('older.text')));
-
 async function route() {
   const place = parse();
   const of = pages.filter((page) => page.path === place.name);
-  if (!of.length && current && place.name !== 'overview') return; // such as the skip link's
   const page = of.find(isFor) || null;
   const before = current;
   before?.stop.abort();
@@ -95,7 +92,7 @@ async function route() {
   current = ctx;
   quiet();
   for (const link of document.querySelectorAll('#nav a')) {
-    if (link.hash === `#${page?.under || place.name}`) link.setAttribute('aria-current', 'page');
+    if (link.hash === `#${place.name}`) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }
   document.dispatchEvent(new Event('routed'));
@@ -121,8 +118,7 @@ async function route() {
   } catch (problem) {
     if (!(problem instanceof Problem)) throw problem;
     if (current !== ctx) return;
-    if (isMissing(problem) && page?.since) ctx.root.append(older());
-    else if (problem.status !== 401) tell(problem);
+    if (problem.status !== 401) tell(problem);
     swap();
   }
   // The link that was followed may be gone with its page.
@@ -138,7 +134,12 @@ export function setup(list, signIn) {
 }
 
 export function start() {
-  addEventListener('hashchange', route);
+  // `stays`, of a page that would lose something: what to ask before it is left.
+  addEventListener('hashchange', ({ oldURL }) => {
+    if (current?.stays && !confirm(current.stays)) history.replaceState(null, '', oldURL);
+    else route();
+  });
+  addEventListener('beforeunload', (event) => { if (current?.stays) event.preventDefault(); });
   setInterval(keepTime, 1000);
   return route();
 }

@@ -10,7 +10,7 @@ import { t } from './text.js';
 function signInForm({ as = 'admin', id = '', prefix = 'signin', problem, then }) {
   const isOf = (kind) => form.elements.as.value === kind;
   const choice = (value, words) => h('label', {}, h('input', { type: 'radio', name: 'as', value, checked: as === value, onchange: draw }), h('span', {}, words));
-  const key = field({ name: 'key', label: t('signin.key'), type: 'password', hint: t('signin.keyHint') }, prefix);
+  const key = field({ name: 'key', label: t('signin.admin'), type: 'password', hint: t('signin.keyHint') }, prefix);
   const client = field({ name: 'clientId', label: t('signin.id'), value: id }, prefix);
   const secret = field({ name: 'secret', label: t('signin.secret'), type: 'password' }, prefix);
   const off = h('div', { className: 'banner', hidden: true, data: { gate: 'off' } }, h('h3', {}, t('off.title')), h('p', {}, t('off.text')),
@@ -18,7 +18,7 @@ function signInForm({ as = 'admin', id = '', prefix = 'signin', problem, then })
   const form = h('form', { id: `${prefix}-form`, noValidate: true, className: 'signin' },
     h('fieldset', { className: 'segments' }, h('legend', { className: 'sr' }, t('signin.as')), choice('admin', t('signin.admin')), choice('client', t('signin.client'))),
     key, client, secret, off, h('div', { className: 'form-error', role: 'alert' }), h('p', { className: 'note' }, t('signin.kept')),
-    h('div', { className: 'actions' }, h('button', { type: 'submit', className: 'primary' }, t('signin.submit'))));
+    h('div', { className: 'actions' }, h('button', { type: 'submit', className: 'primary' }, t('account.signIn'))));
   form.elements.key.autocomplete = 'current-password';
 
   function draw() {
@@ -66,7 +66,7 @@ export function signIn(options) {
   if (document.getElementById('signin-dialog')) return;
   const made = signInForm({ ...options, prefix: 'again', then: () => dialog.close() });
   made.form.querySelector('.actions').prepend(button(t('cancel'), () => dialog.close()));
-  const dialog = openDialog(t('signin.title'), { id: 'signin-dialog' }, made.form);
+  const dialog = openDialog(t('account.signIn'), { id: 'signin-dialog' }, made.form);
   tellOff(made);
 }
 
@@ -83,10 +83,10 @@ export function gate(ctx, page) {
   } else {
     const made = signInForm({ as: page.who === 'client' ? 'client' : 'admin', ...refusal.now });
     refusal.now = null;
-    ctx.root.append(h('div', { className: 'card narrow', data: { gate: page.who } }, h('h2', {}, t('signin.title')), session.as ? h('p', {}, t('gate.other')) : null, made.form));
+    ctx.root.append(h('div', { className: 'card narrow', data: { gate: page.who } }, h('h2', {}, t('account.signIn')), session.as ? h('p', {}, t('gate.other')) : null, made.form));
     tellOff(made);
   }
 }
 
 // A card for a page that shows more to those who are signed in.
-export const signInCard = (text) => h('section', { className: 'card', data: { gate: 'more' } }, h('h2', {}, t('signin.title')), h('p', {}, text), button(t('account.signIn'), () => signIn({}), { className: 'primary' }));
+export const signInCard = (text) => h('section', { className: 'card', data: { gate: 'more' } }, h('h2', {}, t('account.signIn')), h('p', {}, text), button(t('account.signIn'), () => signIn({}), { className: 'primary' }));

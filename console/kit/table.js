@@ -2,45 +2,25 @@
 // selection by row or by filter, failures by cause.
 import { download, get, isMissing, Problem, query } from './api.js';
 import { button, h, linkButton, note, patch, plain, raw } from './dom.js';
-import { field, filled, values } from './form.js';
+import { clearProblem, field, filled, showProblem, values } from './form.js';
 import { go } from './router.js';
 import { number, t } from './text.js';
 import { time } from './time.js';
-import { act, tell } from './toast.js';
+import { act, notice, tell } from './toast.js';
 
 const PAGE = 20;
+const EXPORTED = 100000; // rows that an export has at most
 
-// Columns are {label, cell(row), num?, wide?, hidden? (a label for those who do not see), sort? (what to sort these rows by)}. Rows need a `key`.
+// Columns are {label, cell(row), num?, wide?, hidden? (a label for those who do not see)}. Rows need a `key`.
 export function table({ label, columns, rows, key, id, rowProps, head }) {
   columns = columns.filter(Boolean);
-  const node = h('div', { className: 'scroll', tabIndex: 0, role: 'region', 'aria-label': label },
+  return h('div', { className: 'scroll', tabIndex: 0, role: 'region', 'aria-label': label },
     h('table', { className: 'stack', id },
       h('thead', {}, h('tr', {}, columns.map((c, i) => h('th', { scope: 'col', className: c.num ? 'num' : '', ...(head?.(c, i)?.props) },
-        c.hidden ? h('span', { className: 'sr' }, c.label) : head?.(c, i)?.content ?? (c.sort ? sorter(c, i, () => node) : c.label))))),
+        c.hidden ? h('span', { className: 'sr' }, c.label) : head?.(c, i)?.content ?? c.label)))),
       h('tbody', {}, rows.map((row) => h('tr', { ...rowProps?.(row), data: { key: key(row), ...rowProps?.(row)?.data } }, columns.map((c) => h('td', {
         className: [c.num ? 'num' : '', c.wide ? 'wide' : ''].join(' ').trim(), ...(c.label && !c.main && !c.hidden && !c.tick && { 'data-label': c.label }),
       }, c.cell(row))))))));
-  node.sort = { columns, rows, key };
-  return node;
-}
-
-// Sorts the rows that stand there. Figures and times in cells are compared as such by `sort(row)`.
-function sorter(column, index, nodeOf) {
-  return button(column.label, (event) => {
-    const node = nodeOf();
-    const head = event.currentTarget.closest('th');
-    const down = head.getAttribute('aria-sort') === 'ascending';
-    for (const th of head.parentNode.children) th.removeAttribute('aria-sort');
-    head.setAttribute('aria-sort', down ? 'descending' : 'ascending');
-    const { rows, key } = node.sort;
-    const order = new Map(rows.map((row) => [String(key(row)), column.sort(row)]));
-    const body = event.currentTarget.closest('table').tBodies[0];
-    const compare = (a, b) => {
-      const [x, y] = [order.get(a.dataset.key), order.get(b.dataset.key)];
-      return (x === y ? 0 : x === null || x === undefined ? -1 : y === null || y === undefined ? 1 : x < y ? -1 : 1) * (down ? -1 : 1);
-    };
-    body.append(...[...body.rows].sort(compare));
-  }, { className: 'sorter' });
 }
 
 const totalOf = (answer) => t(answer.totalIsEstimate ? 'list.about' : 'list.total', { n: answer.total ?? answer.items.length });
@@ -48,7 +28,6 @@ const totalOf = (answer) => t(answer.totalIsEstimate ? 'list.about' : 'list.tota
 // A list in a page. spec:
 //   id, label, path (what is asked), columns, key(row), rowProps?(row)
 //   filters?   fields of a form; a select looks as soon as it is chosen. Their values are in the address
-//   fixed?     parameters that are always asked
 //   csv?       path of the export     causes?  path of the failures by cause
 //   order?     label of the column by which the server sorts (newest or oldest first)
 //   actions?   [{words, run({ids, rows, filter, all, total}) → promise}], for rows that are selected or for all that match
@@ -69,7 +48,7 @@ export function list(ctx, spec) {
   let waiting = null; // an answer with newer rows, that nobody asked to see yet
 
   const params = () => ({
-    ...spec.fixed, ...filter(), pageSize: PAGE, ...(oldest && { order: 'oldest' }), ...(after.startsWith('page:') ? { page: after.slice(5) } : after && { after }),
+    ...filter(), pageSize: PAGE, ...(oldest && { order: 'oldest' }), ...(after.startsWith('page:') ? { page: after.slice(5) } : after && { after }),
   });
   // Servers that have no cursor for this list have pages.
   const nextOf = (a) => a.next ?? (a.next === undefined && a.page * a.pageSize < a.total ? `page:${a.page + 1}` : null);
@@ -87,9 +66,15 @@ export function list(ctx, spec) {
   if (form) form.onsubmit = (event) => { event.preventDefault(); submit(); };
 
   function submit() {
-    const where = ctx.address({ ...filled(values(form, filters)), ...(oldest && { order: 'oldest' }) });
-    if (location.hash === where) look().catch(tell);
-    else go(where, { keepFocus: true });
+    clearProblem(form);
+    try {
+      const where = ctx.address({ ...filled(values(form, filters)), ...(oldest && { order: 'oldest' }) });
+      if (location.hash === where) look().catch(tell);
+      else go(where, { keepFocus: true });
+    } catch (problem) {
+      if (!(problem instanceof Problem)) throw problem;
+      showProblem(form, problem);
+    }
   }
 
   // --- selecting ---
@@ -146,7 +131,7 @@ export function list(ctx, spec) {
       after || next ? h('nav', { className: 'pager', 'aria-label': t('list.pages') },
         after ? linkButton(t('list.first'), address({})) : h('span', {}), next ? linkButton(t('list.next'), address({ after: next })) : h('span', {})) : null);
     // A box keeps what was ticked by hand; what the selection says comes after.
-    for (const input of body.querySelectorAll('tbody input[type=checkbox]')) input.checked = all || selected.has(input.closest('tr').dataset.key) || [...selected.keys()].some((k) => String(k) === input.closest('tr').dataset.key);
+    for (const input of body.querySelectorAll('tbody input[type=checkbox]')) input.checked = all || [...selected.keys()].some((k) => String(k) === input.closest('tr').dataset.key);
     const top = body.querySelector('thead input');
     if (top) top.checked = rows.length > 0 && (all || rows.every((row) => selected.has(spec.key(row))));
     selection();
@@ -180,7 +165,7 @@ export function list(ctx, spec) {
   async function causesOf() {
     if (!spec.causes) return;
     try {
-      const { items } = await get(spec.causes, { ...spec.fixed, ...filter() }, { signal: ctx.signal });
+      const { items } = await get(spec.causes, { ...filter() }, { signal: ctx.signal });
       patch(causes, items.length ? h('details', { className: 'card causes', open: true, data: { key: 'causes' } }, h('summary', {}, t('causes.title', { n: items.length })),
         h('ul', {}, items.map((c) => h('li', { data: { key: c.cause } },
           h('strong', { className: 'num' }, number(c.count)), h('a', { href: ctx.address({ ...filter(), error: c.cause }), ...(at('error') === c.cause && { 'aria-current': 'true' }) }, raw(plain(c.cause))),
@@ -197,7 +182,6 @@ export function list(ctx, spec) {
       else show(data);
     } catch (problem) {
       if (form && problem instanceof Problem && problem.errors.length) {
-        const { showProblem } = await import('./form.js');
         showProblem(form, problem);
         patch(body);
         found.textContent = '';
@@ -210,7 +194,10 @@ export function list(ctx, spec) {
 
   const reload = () => look(false);
 
-  const export_ = spec.csv ? act(t('list.csv'), () => download(spec.csv + query({ ...spec.fixed, ...filter(), ...(oldest && { order: 'oldest' }), limit: 100000 }), `${id}.csv`), { id: `${id}-csv` }) : null;
+  const export_ = spec.csv ? act(t('list.csv'), async () => {
+    await download(spec.csv + query({ ...filter(), ...(oldest && { order: 'oldest' }), limit: EXPORTED }), `${id}.csv`);
+    if (answer?.total > EXPORTED) notice(t('list.cut', { n: EXPORTED }));
+  }, { id: `${id}-csv` }) : null;
   ctx.root.append(...[form && h('div', { className: 'card' }, form), causes, h('div', { className: 'card', id: `${id}-card` }, h('div', { className: 'list-head' }, found, bar, export_), news, body)].filter(Boolean));
   if (spec.every !== 0) ctx.every(spec.every || 5000, () => look(true));
   return { ready: look(), reload, filter };

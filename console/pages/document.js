@@ -1,5 +1,5 @@
 // What the pages of single documents share: why it waits, its life as a time line, attempts, payload, the call as curl.
-import { curl, get, path, Problem } from '../kit/api.js';
+import { get, path, Problem } from '../kit/api.js';
 import { badge, button, card, copy, DASH, h, note, patch, plain, raw, reason } from '../kit/dom.js';
 import { address } from '../kit/router.js';
 import { may } from '../kit/session.js';
@@ -21,14 +21,14 @@ export function placeOf(kind, id) {
 const CHANNELS = ['functional-ack', 'ticket-return', 'ticket-gateway', 'events', 'webhooks', 'integrations', 'alerts'];
 const subject = (name, id) => (CHANNELS.includes(name) ? h('a', { href: address(['outbox', name, id]) }, raw(`${name} ${id}`)) : raw(`${name} ${id}`));
 
-// Why it waits, in words; the server's own (in the language that was asked for) when it has them.
+// Why it waits, in words; with the server's own where they say more: what is not set, or why it waits at all.
 export function waits(wait) {
   if (!wait) return null;
-  const words = has(`wait.${wait.code}`) ? t(`wait.${wait.code}`) : wait.code;
-  return h('p', { className: 'banner', id: 'waiting' }, h('strong', {}, words), wait.detail ? [' ', raw(plain(wait.detail))] : null, wait.since ? [' · ', t('wait.since'), ' ', moment(wait.since)] : null, wait.next ? [' · ', t('wait.next'), ' ', time(wait.next)] : null);
+  const known = has(`wait.${wait.code}`);
+  return h('p', { className: 'banner', id: 'waiting' }, h('strong', {}, known ? t(`wait.${wait.code}`) : wait.code), known && wait.code !== 'NotConfigured' ? null : [' ', raw(plain(wait.detail))], wait.since ? [' · ', t('wait.since'), ' ', moment(wait.since)] : null, wait.next ? [' · ', t('wait.next'), ' ', time(wait.next)] : null);
 }
 
-const toneOf = (e) => (e.outcome ? badge(e.outcome).dataset.state : /Failed|GivenUp|Away/.test(e.event) ? 'bad' : /Processed|LastAck|Replayed/.test(e.event) ? 'ok' : 'unknown');
+const toneOf = (e) => (e.outcome ? badge(e.outcome).dataset.state : /Failed|GivenUp|Away/.test(e.event) ? 'bad' : /Processed|LastAck|Delivered/.test(e.event) ? 'ok' : 'unknown');
 
 function entry(e, i, all) {
   const before = i ? (Date.parse(e.time) - Date.parse(all[i - 1].time)) / 1000 : 0;
@@ -56,11 +56,11 @@ export function timeline(ctx, kind, id) {
 }
 
 export const attempts = (items, id = 'attempts') => (items.length ? table({
-  label: t('doc.attempts'), id, rows: items, key: (a) => `${a.channel ?? ''} ${a.id ?? ''} ${a.attempt} ${a.attemptedAt}`,
+  label: t('wh.tries'), id, rows: items, key: (a) => `${a.channel ?? ''} ${a.id ?? ''} ${a.attempt} ${a.attemptedAt}`,
   columns: [
-    items[0].channel ? { label: t('doc.channel'), cell: (a) => raw(a.channel) } : null, { label: t('doc.attempt'), num: true, cell: (a) => String(a.attempt) }, { label: t('doc.outcome'), cell: (a) => badge(a.outcome) }, { label: t('doc.at'), cell: (a) => stamp(a.attemptedAt) },
+    items[0].channel ? { label: t('outbox.channel'), cell: (a) => raw(a.channel) } : null, { label: t('doc.attempt'), num: true, cell: (a) => String(a.attempt) }, { label: t('doc.outcome'), cell: (a) => badge(a.outcome) }, { label: t('doc.at'), cell: (a) => stamp(a.attemptedAt) },
     { label: 'HTTP', num: true, cell: (a) => String(a.httpStatus ?? DASH) }, { label: t('doc.duration'), num: true, cell: (a) => took(a.durationMs / 1000) },
-    { label: t('doc.answer'), wide: true, cell: (a) => [reason(a.error), a.answer ? raw(a.answer, 'code') : null, !a.error && !a.answer ? DASH : null] },
+    { label: t('w.http'), wide: true, cell: (a) => [reason(a.error), a.answer ? raw(a.answer, 'code') : null, !a.error && !a.answer ? DASH : null] },
   ],
 }) : note(t('doc.noAttempts')));
 
@@ -81,7 +81,5 @@ export function payload(text, masked, reveal) {
     words.textContent = t('doc.revealed');
     node.remove();
   }, { id: 'reveal' }) : null;
-  return h('details', { className: 'card', data: { key: 'payload' } }, h('summary', {}, t('doc.payload')), text === null || text === undefined ? note(t('doc.noPayload')) : [h('div', { className: 'list-head' }, words, show, button(t('copy'), (event) => copy(pre, event.currentTarget))), pre]);
+  return h('details', { className: 'card', data: { key: 'payload' } }, h('summary', {}, t('wh.payload')), text === null || text === undefined ? note(t('doc.noPayload')) : [h('div', { className: 'list-head' }, words, show, button(t('copy'), (event) => copy(pre, event.currentTarget))), pre]);
 }
-
-export const curlButton = (method, url, body) => button(t('doc.curl'), (event) => copy(curl(method, url, body), event.currentTarget), { id: 'curl' });

@@ -1,7 +1,7 @@
 // A client's own tickets: one document with the way of each phase, or all in a status.
 import '../texts/tenant.js';
 import { get, path, post } from '../kit/api.js';
-import { badge, DASH, facts, h, note, patch, raw, reason } from '../kit/dom.js';
+import { badge, DASH, facts, h, note, patch, raw, reason, trial } from '../kit/dom.js';
 import { ask } from '../kit/dialog.js';
 import { filled, form } from '../kit/form.js';
 import { address, go } from '../kit/router.js';
@@ -19,6 +19,8 @@ const fields = (ctx) => [
 
 // --- the way of one ticket ---
 
+const answerOf = (k) => [k.callbackCode, k.callbackMessage].filter(Boolean).join(': ');
+
 function gatewayNote(k) {
   if (k.gatewaySendStatus === 'Pending' && k.status !== 'Processed') return t('tk.waits');
   return k.gatewaySendStatus === 'Error' && !k.gatewaySendNextAttemptAt ? t('tk.notAgain') : null;
@@ -26,7 +28,7 @@ function gatewayNote(k) {
 
 function callbackNote(k) {
   if (k.callbackStatus === 'Pending') return t(k.gatewaySendStatus === 'Sent' ? 'tk.waitsAnswer' : 'tk.waitsGateway');
-  return k.callbackStatus === 'Error' ? null : raw([k.callbackCode, k.callbackMessage].filter(Boolean).join(': ') || '');
+  return k.callbackStatus === 'Error' ? null : raw(answerOf(k));
 }
 
 const steps = (k) => [
@@ -35,12 +37,12 @@ const steps = (k) => [
   { name: 'processing', state: k.status, at: k.status === 'Awaiting' || k.updatedAt === k.callbackReceivedAt ? null : k.updatedAt, attempts: k.attemptCount, error: k.lastError, next: k.nextAttemptAt, note: k.status === 'Error' && !k.nextAttemptAt ? t('tk.corrected') : null },
   { name: 'return', state: k.returnStatus, at: k.returnSentAt ?? k.returnLastAttemptAt, attempts: k.returnAttemptCount, error: k.returnLastError, next: k.returnNextAttemptAt, note: k.returnStatus === 'Pending' && k.status !== 'Processed' ? t('tk.waits') : null },
   { name: 'gateway', state: k.gatewaySendStatus, at: k.gatewaySendSentAt ?? k.gatewaySendLastAttemptAt, attempts: k.gatewaySendAttemptCount, error: k.gatewaySendLastError, next: k.gatewaySendNextAttemptAt, note: gatewayNote(k) },
-  { name: 'callback', state: k.callbackStatus, at: k.callbackReceivedAt, error: k.callbackStatus === 'Error' ? [k.callbackCode, k.callbackMessage].filter(Boolean).join(': ') || DASH : null, note: callbackNote(k) },
+  { name: 'callback', state: k.callbackStatus, at: k.callbackReceivedAt, error: k.callbackStatus === 'Error' ? answerOf(k) || DASH : null, note: callbackNote(k) },
 ];
 
 function step(s) {
   const next = s.state === 'Error' ? s.next : null;
-  const state = badge(s.state, { retried: Boolean(next) });
+  const state = trial(s.state, next);
   if (s.name === 'received') state.dataset.state = 'ok';
   return h('li', { data: { step: s.name, state: state.dataset.state } }, h('div', { className: 'step' }, h('h3', {}, t(`tk.${s.name}`)), state, s.at ? h('span', { className: 'note' }, instant(s.at)) : null,
     s.attempts ? h('span', { className: 'note' }, t('wh.attempts', { n: s.attempts })) : null, next ? h('span', { className: 'note' }, t('tk.again'), ' ', time(next)) : null), reason(s.error), s.note ? note(s.note) : null);
@@ -59,11 +61,19 @@ function ticketCard(k, again) {
   });
   return h('article', { className: 'card ticket', data: { key: k.id, phase: k.phaseCode } },
     h('div', { className: 'heading' }, h('h2', {}, raw(`${k.businessEntity} ${k.businessDocId}`), ', ', t('tk.phase', { phase: String(k.phaseCode) })), ['Processed', 'Error'].includes(k.status) ? act(t('tk.reprocess'), reprocess) : null),
-    facts([[t('w.event'), raw(k.shipmentEvent)], [t('tk.company'), raw(k.companyCode)], [t('tk.branch'), raw(k.branchCode)], [t('w.destination'), raw(k.destinationCode)], [t('tk.target'), raw(k.targetApplicationCode)], [t('tk.ack'), t(k.functionalAckIsRequired ? 'yes' : 'no')]]),
+    about(k),
     h('ol', { className: 'timeline' }, steps(k).map(step)), unfolding(t('wh.payload'), k.rawPayloadJson, 'payload'), k.callbackPayloadJson ? unfolding(t('tk.callback'), k.callbackPayloadJson, 'callback') : null);
 }
 
+const about = (k) => facts([[t('w.event'), raw(k.shipmentEvent)], [t('tk.company'), raw(k.companyCode)], [t('tk.branch'), raw(k.branchCode)], [t('w.destination'), raw(k.destinationCode)], [t('tk.target'), raw(k.targetApplicationCode)], [t('tk.ack'), t(k.functionalAckIsRequired ? 'yes' : 'no')]]);
 const errorOf = (k) => k.lastError || k.returnLastError || k.gatewaySendLastError || (k.callbackStatus === 'Error' ? k.callbackMessage : null);
+
+// Of a list; `href(k)` is where one of them is.
+const columns = (href, ...more) => [
+  { label: t('tk.doc'), main: true, wide: true, cell: (k) => [h('a', { className: 'name', href: href(k) }, raw(k.businessDocId)), h('span', { className: 'note' }, raw(k.businessEntity), ', ', t('tk.phase', { phase: String(k.phaseCode) })), reason(errorOf(k))] },
+  ...more, { label: t('tk.processing'), cell: (k) => trial(k.status, k.nextAttemptAt) }, { label: t('tk.return'), cell: (k) => trial(k.returnStatus, k.returnNextAttemptAt) },
+  { label: t('tk.gateway'), cell: (k) => trial(k.gatewaySendStatus, k.gatewaySendNextAttemptAt) }, { label: t('tk.callback'), cell: (k) => badge(k.callbackStatus) }, { label: t('tk.received'), cell: (k) => time(k.createdAt) },
+];
 
 export default {
   async render(ctx) {
@@ -72,11 +82,7 @@ export default {
     if (status) {
       return list(ctx, {
         id: 'tickets', label: t('nav.tickets'), path: 'api/tickets', filters: fields(ctx), key: (k) => k.id, order: t('tk.received'), rowProps: (k) => ({ data: { doc: k.businessDocId } }),
-        columns: [
-          { label: t('tk.doc'), main: true, wide: true, cell: (k) => [h('a', { className: 'name', href: documentOf(k) }, raw(k.businessDocId)), h('span', { className: 'note' }, raw(k.businessEntity), ', ', t('tk.phase', { phase: String(k.phaseCode) })), reason(errorOf(k))] },
-          { label: t('tk.processing'), cell: (k) => badge(k.status, { retried: k.status === 'Error' && Boolean(k.nextAttemptAt) }) }, { label: t('tk.return'), cell: (k) => badge(k.returnStatus) }, { label: t('tk.gateway'), cell: (k) => badge(k.gatewaySendStatus) },
-          { label: t('tk.callback'), cell: (k) => badge(k.callbackStatus) }, { label: t('tk.received'), cell: (k) => time(k.createdAt) },
-        ],
+        columns: columns(documentOf),
       }).ready;
     }
     const search = form({ id: 'tickets', label: t('nav.tickets'), role: 'search', className: 'card filters', fields: fields(ctx), words: t('ev.search'), submit: async (values) => go(ctx.address(filled(values)), { keepFocus: true }) });
@@ -95,4 +101,4 @@ export default {
   },
 };
 
-export { errorOf, step, steps };
+export { about, columns, step, steps };

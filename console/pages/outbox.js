@@ -1,15 +1,15 @@
 // Outboxes: all channels, the rows of one channel, one row with its life; trying again, dismissing, pausing.
 import '../texts/work.js';
-import { get, path, post, Problem } from '../kit/api.js';
+import { curlButton, get, path, post } from '../kit/api.js';
 import { badge, card, code, facts, h, linkButton, note, patch, raw, reason } from '../kit/dom.js';
-import { work } from '../kit/dialog.js';
+import { oneByOne, work } from '../kit/dialog.js';
 import { address } from '../kit/router.js';
 import { may } from '../kit/session.js';
 import { list, table } from '../kit/table.js';
 import { named, number, t } from '../kit/text.js';
 import { instant, time } from '../kit/time.js';
 import { act, notice } from '../kit/toast.js';
-import { attempts, curlButton, payload, timeline, waits } from './document.js';
+import { attempts, payload, timeline, waits } from './document.js';
 
 const STATUSES = ['Pending', 'Sending', 'Sent', 'Error'];
 const EVENTS = ['PENDING', 'PROCESSED', 'FAILED'];
@@ -38,25 +38,18 @@ function bodyOf(channel, filter) {
 }
 
 // Rows by filter, or one by one those that were selected.
-async function many(channel, verb, { ids, filter, all }) {
-  const left = [...ids];
+export async function many(channel, verb, { ids = [], filter, all }) {
   const body = bodyOf(channel, filter);
   const field = verb === 'retry' ? 'retried' : 'dismissed';
+  const one = oneByOne(ids, (id) => post(url(channel, id, verb)));
+  const wider = all && verb === 'retry' && filter.status && filter.status !== failedOf(channel);
   const done = await work({
-    id: verb, title: t(`outbox.${verb}Many`, { channel }), text: t(`outbox.${verb}Text`), submit: t(`outbox.${verb}`), danger: verb === 'dismiss',
+    id: verb, title: t(`outbox.${verb}Many`, { channel }), text: [t(`outbox.${verb}Text`), wider ? t('outbox.wider') : ''].join(' '), submit: t(`outbox.${verb}`), danger: verb === 'dismiss',
     preview: async () => (all ? (await post(url(channel, verb), { ...body, dryRun: true })).matched : ids.length),
     step: async () => {
-      if (all) {
-        const one = await post(url(channel, verb), body, { timeout: 120000 });
-        return { done: one[field], left: one.left ?? 0 };
-      }
-      try {
-        await post(url(channel, left.shift(), verb));
-        return { done: 1, left: left.length };
-      } catch (problem) {
-        if (!(problem instanceof Problem) || problem.status !== 409) throw problem;
-        return { done: 0, failed: 1, left: left.length };
-      }
+      if (!all) return one();
+      const some = await post(url(channel, verb), body, { timeout: 120000 });
+      return { done: some[field], left: some.left ?? 0 };
     },
     words: { count: (n) => (n === 0 ? t('outbox.noneMatch') : t(`outbox.${verb}Count`, { n, channel })), done: (n, failed) => t('outbox.partly', { n, failed }) },
   });
@@ -79,7 +72,7 @@ function targetsCard(c, done) {
       label: t('outbox.targets'), rows: c.targets, key: (one) => one.target, rowProps: (one) => ({ data: { target: one.target } }),
       columns: [
         { label: t('outbox.target'), main: true, cell: (one) => [raw(one.target, 'span', { className: 'name' }), one.state === 'down' ? reason(one.lastError) : null] },
-        { label: t('outbox.state'), cell: (one) => [badge(one.state), one.pausedBy ? note(t('doc.by'), ' ', raw(one.pausedBy)) : null] }, { label: t('outbox.since'), cell: (one) => time(one.paused ? one.pausedAt : one.downSince) },
+        { label: t('w.state'), cell: (one) => [badge(one.state), one.pausedBy ? note(t('doc.by'), ' ', raw(one.pausedBy)) : null] }, { label: t('outbox.since'), cell: (one) => time(one.paused ? one.pausedAt : one.downSince) },
         { label: t('outbox.arrived'), num: true, cell: (one) => number(one.arrived ?? 0) }, may('operate') && { label: t('actions'), hidden: true, cell: (one) => h('div', { className: 'row-actions' }, pauseButton(c.channel, one.target, one.paused, done)) },
       ],
     }) : note(t('outbox.noTargets'))];
@@ -95,7 +88,7 @@ function channels(label, items, statuses, again) {
       { label: t('outbox.channel'), main: true, cell: (c) => [h('a', { className: 'name', href: address(['outbox', c.channel]) }, raw(c.channel)), c.configured ? null : note(t('outbox.missing'), ' ', code(c.missing)), c.paused ? [' ', badge('paused')] : null] },
       ...statuses.map((status) => ({ label: named('state', status), num: true, cell: (c) => count(c, status, c.counts[status], status === statuses.at(-1)) })),
       { label: t('outbox.held'), num: true, cell: (c) => number(c.held) }, { label: t('state.GivenUp'), num: true, cell: (c) => count(c, 'GivenUp', c.givenUp, true) }, { label: t('outbox.oldest'), cell: (c) => time(c.oldestPendingAt) },
-      may('operate') && { label: t('actions'), hidden: true, cell: (c) => (c.counts[statuses.at(-1)] > 0 ? h('div', { className: 'row-actions' }, act(t('outbox.retryAll'), async () => { if (await many(c.channel, 'retry', { ids: [], filter: {}, all: true }) !== undefined) await again(); }, { 'aria-label': `${t('outbox.retryAll')} ${c.channel}` })) : null) },
+      may('operate') && { label: t('actions'), hidden: true, cell: (c) => (c.counts[statuses.at(-1)] > 0 ? h('div', { className: 'row-actions' }, act(t('outbox.retryAll'), async () => { if (await many(c.channel, 'retry', { filter: {}, all: true }) !== undefined) await again(); }, { 'aria-label': `${t('outbox.retryAll')} ${c.channel}` })) : null) },
     ],
   }));
 }
@@ -121,7 +114,7 @@ async function renderChannel(ctx, channel) {
     if (c) patch(targets, targetsCard(c, look));
   };
   const rows = list(ctx, {
-    id: 'outbox', label: t('outbox.rows', { channel }), path: url(channel), csv: url(`${channel}.csv`), causes: url(channel, 'causes'), key: (row) => row.id, name: nameOf, order: t('outbox.created'), every: 2000, rowProps: (row) => ({ data: { row: row.id } }),
+    id: 'outbox', label: t('outbox.rows', { channel }), path: url(channel), csv: url(`${channel}.csv`), causes: url(channel, 'causes'), key: (row) => row.id, name: nameOf, order: t('w.createdAt'), every: 2000, rowProps: (row) => ({ data: { row: row.id } }),
     filters: [
       { name: 'status', type: 'select', label: t('outbox.status'), options: [['', t('any')], ...[...statusesOf(channel), 'GivenUp'].map((name) => [name, named('state', name)])] },
       { name: 'target', label: t('outbox.target') }, { name: 'error', label: t('outbox.error'), maxLength: 200 }, { name: 'since', type: 'datetime-local', label: t('outbox.triedSince') }, { name: 'until', type: 'datetime-local', label: t('outbox.triedUntil') },
@@ -129,7 +122,7 @@ async function renderChannel(ctx, channel) {
     columns: [
       { label: t('outbox.reference'), main: true, wide: true, cell: (row) => [h('a', { className: 'name', href: address(['outbox', channel, row.id]) }, raw(nameOf(row))), raw(row.id, 'span', { className: 'note' }), row.heldFor ? note(t('outbox.heldFor'), ' ', raw(row.heldFor)) : null, reason(row.lastError)] },
       { label: t('outbox.status'), cell: (row) => [rowBadge(channel, row), row.dismissedAt ? note(t('state.dismissed')) : null] }, { label: t('outbox.tries'), num: true, cell: (row) => number(Math.max(row.tries, row.attempts)) },
-      { label: t('outbox.created'), cell: (row) => time(row.createdAt) }, { label: t('outbox.lastAttempt'), cell: (row) => time(row.lastAttemptAt) }, { label: t('outbox.nextAttempt'), cell: (row) => time(row.nextAttemptAt) },
+      { label: t('w.createdAt'), cell: (row) => time(row.createdAt) }, { label: t('outbox.lastAttempt'), cell: (row) => time(row.lastAttemptAt) }, { label: t('wh.nextAt'), cell: (row) => time(row.nextAttemptAt) },
       may('operate') && { label: t('actions'), hidden: true, cell: (row) => h('div', { className: 'row-actions' }, row.status === failedOf(channel) ? actOn(channel, row, 'retry', () => rows.reload()) : null, row.givenUp ? actOn(channel, row, 'dismiss', () => rows.reload()) : null) },
     ],
     actions: may('operate') ? [{ words: t('outbox.retryMore'), run: (chosen) => many(channel, 'retry', chosen) }, { words: t('outbox.dismissMore'), danger: true, run: (chosen) => many(channel, 'dismiss', chosen) }] : [],
@@ -152,11 +145,11 @@ async function renderRow(ctx, channel, id) {
       actions: [may('operate') && row.status === failedOf(channel) ? actOn(channel, row, 'retry', again) : null, may('operate') && row.givenUp ? actOn(channel, row, 'dismiss', again) : null, curlButton('GET', url(channel, id))],
     });
     patch(body, h('section', { className: 'card', id: 'outbox-row' }, h('p', {}, rowBadge(channel, row)), reason(row.lastError),
-      facts([[t('outbox.tries'), number(Math.max(row.tries, row.attempts))], channel === 'events' ? [t('api.reference'), raw(row.correlationId)] : [t('outbox.to'), raw(row.targetUrl)], [t('outbox.created'), instant(row.createdAt)],
-        [t('outbox.lastAttempt'), instant(row.lastAttemptAt)], [t('state.Sent'), instant(row.sentAt)], [t('outbox.nextAttempt'), instant(row.nextAttemptAt)]])),
+      facts([[t('outbox.tries'), number(Math.max(row.tries, row.attempts))], channel === 'events' ? [t('api.reference'), raw(row.correlationId)] : [t('outbox.to'), raw(row.targetUrl)], [t('w.createdAt'), instant(row.createdAt)],
+        [t('outbox.lastAttempt'), instant(row.lastAttemptAt)], [t('state.Sent'), instant(row.sentAt)], [t('wh.nextAt'), instant(row.nextAttemptAt)]])),
     waits(row.waitingFor),
     payload(row.payload, row.payloadMasked ?? false, async () => (await get(url(channel, id), { reveal: true })).payload), life?.node,
-    card(t('doc.attempts'), channel === 'events' ? note(t('outbox.eventAttempts')) : attempts(row.attemptsHistory)));
+    card(t('wh.tries'), channel === 'events' ? note(t('outbox.eventAttempts')) : attempts(row.attemptsHistory)));
   });
   await life?.ready;
 }

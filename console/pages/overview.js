@@ -20,30 +20,32 @@ const WINDOW = 'overview.window';
 
 // --- what needs you ---
 
-// The calls behind the buttons. Those that change many rows, or much, ask first.
-const HELP = {
-  retry: (i) => (i.kind === 'Tickets' ? ['admin/tickets/reprocess', { status: 'Error' }] : [path('admin', 'outbox', i.channel, 'retry'), i.target ? { target: i.target } : { all: true }]),
-  dismiss: (i) => [path('admin', 'outbox', i.channel, 'dismiss'), i.target ? { target: i.target } : { all: true }],
-  reset: (i) => [path('admin', 'circuit-breakers', i.id ?? i.target, 'reset')],
-  resume: (i) => [path('admin', 'outbox', i.channel, 'resume'), i.target ? { target: i.target } : {}],
-  release: (i) => [path('admin', 'imports', i.target ?? i.id, 'release')],
-  acknowledge: (i) => [path('admin', 'alerts', i.id, 'acknowledge'), {}],
+// What the buttons do; undefined: it was not done. Work on many rows is the pages' own, with preview, progress and outcome.
+const onRows = (verb) => async (i) => {
+  if (i.kind === 'Tickets') return (await import('./tickets.js')).many({ filter: { status: 'Error' }, all: true });
+  return (await import('./outbox.js')).many(i.channel, verb, { filter: { status: 'GivenUp', target: i.target }, all: true });
 };
-const ASKED = ['retry', 'dismiss', 'release'];
+const HELP = {
+  retry: onRows('retry'),
+  dismiss: onRows('dismiss'),
+  reset: (i) => post(path('admin', 'circuit-breakers', i.id ?? i.target, 'reset')),
+  resume: (i) => post(path('admin', 'outbox', i.channel, 'resume'), i.target ? { target: i.target } : {}),
+  release: (i) => ask({ id: 'help', title: t('help.release'), text: raw(i.title, 'p'), submit: t('help.release'), action: () => post(path('admin', 'imports', i.target ?? i.id, 'release')) }),
+  acknowledge: (i) => post(path('admin', 'alerts', i.id, 'acknowledge'), {}),
+};
 
 function help(name, item, again) {
   const words = t(`help.${name}`);
-  const run = async () => {
-    await post(...HELP[name](item));
-    notice(t('help.done', { what: words }));
+  return act(words, async () => {
+    if (await HELP[name](item) === undefined) return;
+    const what = name === 'acknowledge' ? item.title : [item.channel, item.target ?? item.id].filter(Boolean).join(' ');
+    if (has(`did.${name}`)) notice([t(`did.${name}`), ' ', raw(what)]);
     await again();
-  };
-  return act(words, () => (ASKED.includes(name) ? ask({ id: 'help', title: words, text: [raw(item.title, 'p'), item.count ? t('help.count', { n: item.count }) : null], submit: words, danger: name === 'dismiss', action: run }) : run()),
-    { 'aria-label': `${words}: ${item.title}`, data: { help: name } });
+  }, { 'aria-label': `${words}: ${item.title}`, data: { help: name } });
 }
 
-// Only what there is a call for.
-const canHelp = (name, i) => HELP[name] && !(name === 'retry' && ['imports', 'tickets', 'relay'].includes(i.channel)) && !(name === 'dismiss' && i.kind === 'Tickets');
+// Only what there is a call for. What waits is not what failed: to retry it would send something else.
+const canHelp = (name, i) => HELP[name] && !(name === 'retry' && i.kind === 'Oldest') && !(name === 'dismiss' && i.kind === 'Tickets');
 
 // In words of the catalogue; of what people named, with the name.
 function titleOf(i) {
@@ -85,8 +87,9 @@ function needs(ctx) {
   return { node, ready: look() };
 }
 
-// Of a client: imports that ended with failures in the last days, and webhooks that fail.
+// Of a client: imports that ended with failures in the last days, tickets that wait for a person, and webhooks that fail.
 const RECENT_MS = 7 * 24 * HOUR;
+const MANY = 100; // tickets that are looked at
 
 async function ownItems(signal) {
   const asks = [];
@@ -94,6 +97,12 @@ async function ownItems(signal) {
     asks.push(...['CompletedWithErrors', 'Failed'].map(async (status) => (await get('imports', { status, pageSize: 5 }, { signal })).items
       .filter((b) => Date.now() - Date.parse(b.createdAt) < RECENT_MS && ((b.canRetry ?? true) || b.canMend))
       .map((b) => ({ key: b.batchId, title: b.errorCount ? t('own.import', { n: b.errorCount }) : t('own.failed'), name: b.fileName, cause: b.lastError, since: b.completedAt ?? b.createdAt, href: address(['imports', b.batchId]) }))));
+  }
+  if (hasScope('interface', 'interface-all')) {
+    asks.push(get('api/tickets', { status: 'Error', pageSize: MANY }, { signal }).then(({ items, total }) => {
+      const final = items.filter((k) => !k.nextAttemptAt);
+      return final.length ? [{ key: 'tickets', title: t('need.Tickets', { n: total - items.length + final.length }), cause: final[0].lastError, since: final.at(-1).updatedAt, href: address('tickets', { status: 'Error' }) }] : [];
+    }));
   }
   asks.push(get(path('clients', clientId(), 'webhooks'), {}, { signal }).then(({ items }) => items.filter((w) => w.failureSince)
     .map((w) => ({ key: w.id, title: t('own.webhook'), name: w.url, since: w.failureSince, href: address(['webhooks', clientId(), w.id]) }))));
@@ -105,7 +114,7 @@ function ownNeeds(ctx) {
   const look = async () => {
     const items = await ownItems(ctx.signal);
     patch(body, items.length ? h('ul', { className: 'needs' }, items.map((i) => h('li', { data: { key: i.key, state: 'warn' } }, h('div', { className: 'need' },
-      h('div', {}, h('h3', {}, raw(i.name), ': ', i.title), reason(i.cause), h('p', { className: 'note' }, t('wait.since'), ' ', moment(i.since))), linkButton(t('need.look'), i.href, { 'aria-label': `${t('need.look')}: ${i.name}` }))))) : h('p', { className: 'calm' }, t('own.nothing')));
+      h('div', {}, h('h3', {}, i.name ? [raw(i.name), ': '] : null, i.title), reason(i.cause), h('p', { className: 'note' }, t('wait.since'), ' ', moment(i.since))), linkButton(t('need.look'), i.href, { 'aria-label': `${t('need.look')}: ${i.name ?? i.title}` }))))) : h('p', { className: 'calm' }, t('own.nothing')));
   };
   ctx.every(10000, look);
   return { node: card(t('need.title'), body), ready: look() };
@@ -150,7 +159,7 @@ function flow(ctx) {
       get(isAdmin() ? 'admin/series' : path('clients', clientId(), 'series'), { metric: METRICS.join(), from, step }, { signal: ctx.signal }),
     ]);
     patch(picture, kept ? h('ol', { className: 'flow' }, kept.steps.map((one) => stepBox(one, says(from), t('time.now')))) : null);
-    patch(body, h('div', { className: 'charts' }, METRICS.filter((metric) => isAdmin() || metric !== 'waiting').map((metric) => chart(series, metric))), marks(series.annotations));
+    patch(body, h('div', { className: 'series' }, METRICS.filter((metric) => isAdmin() || metric !== 'waiting').map((metric) => chart(series, metric))), marks(series.annotations));
   };
   ctx.every(10000, look);
   return { node: h('section', { className: 'card', id: 'overview-flow' }, h('div', { className: 'heading' }, h('h2', {}, t('flow.title')), choice), picture, body), ready: look() };

@@ -20,7 +20,7 @@ const sample = () => ({
 const asClient = () => ({ who: { as: 'client', client: session.client } });
 
 async function makeClient() {
-  const made = await post('admin/clients', { name: t('start.clientName'), scopes: ['interface', 'imports', 'integrations'] });
+  const made = await post('admin/clients', { name: t('nav.start'), scopes: ['interface', 'imports', 'integrations'] });
   signedIn({ as: 'admin', client: { id: made.clientId, secret: made.clientSecret } }, session.me);
 }
 
@@ -80,22 +80,15 @@ async function sandboxCard(again) {
   }
   let broken = JSON.stringify(faults).includes(FAULT.path);
   const words = h('p', { role: 'status', id: 'sandbox-state' });
-  const toggle = h('button', { type: 'button', role: 'switch', className: 'switch', id: 'sandbox-switch' }, t('start.switch'));
+  const toggle = act(t('start.switch'), async () => {
+    await call(broken ? 'DELETE' : 'POST', FAULTS, { ...asClient(), ...(!broken && { body: FAULT }) });
+    broken = !broken;
+    draw();
+    await again();
+  }, { role: 'switch', className: 'switch', id: 'sandbox-switch' });
   const draw = () => {
     toggle.setAttribute('aria-checked', String(broken));
     words.textContent = t(broken ? 'start.broken' : 'start.whole');
-  };
-  toggle.onclick = async () => {
-    toggle.disabled = true;
-    try {
-      await call(broken ? 'DELETE' : 'POST', FAULTS, { ...asClient(), ...(!broken && { body: FAULT }) });
-      broken = !broken;
-      draw();
-      await again();
-    } finally {
-      toggle.disabled = false;
-      toggle.focus();
-    }
   };
   draw();
   return h('section', { className: 'card' }, h('h2', {}, t('start.sandbox')), h('p', {}, t('start.sandboxText')), toggle, words);

@@ -1,27 +1,25 @@
 // Tickets of all clients: a list by filters, failures by cause, one ticket with its life; reprocessing one or many.
 import '../texts/work.js';
-import { get, path, post } from '../kit/api.js';
-import { badge, card, clip, facts, h, note, patch, raw, reason } from '../kit/dom.js';
-import { ask, work } from '../kit/dialog.js';
+import { curlButton, get, path, post } from '../kit/api.js';
+import { card, clip, h, note, patch, raw } from '../kit/dom.js';
+import { ask, oneByOne, work } from '../kit/dialog.js';
 import { address } from '../kit/router.js';
 import { may } from '../kit/session.js';
 import { list } from '../kit/table.js';
 import { named, t } from '../kit/text.js';
-import { time } from '../kit/time.js';
 import { act, notice } from '../kit/toast.js';
-import { attempts, curlButton, payload, timeline, waits } from './document.js';
-import { errorOf, step, steps } from './mytickets.js';
+import { attempts, payload, timeline, waits } from './document.js';
+import { about, columns, step, steps } from './mytickets.js';
 
 const MOST = 10000; // tickets that one call takes, and counts
 const REPROCESSED = ['clientId', 'businessEntity', 'status', 'phaseCode', 'error', 'from', 'to']; // what a reprocess of many can be filtered by
 const one = (...parts) => path('admin', 'tickets', ...parts);
 const options = (names) => [['', t('any')], ...names.map((name) => [name, named('state', name)])];
 const SENT = ['Pending', 'Sending', 'Sent', 'Error'];
-const statusOf = (k) => badge(k.status, { retried: k.status === 'Error' && (k.willRetry ?? Boolean(k.nextAttemptAt)) });
 
 // By filter, with a part of the error to narrow it; or one by one those that were selected.
-async function many({ ids, filter, all }) {
-  const left = [...ids];
+export async function many({ ids = [], filter, all }) {
+  const next = oneByOne(ids, (id) => post(one(id, 'reprocess')));
   const other = Object.keys(filter).filter((name) => !REPROCESSED.includes(name));
   const body = (values, more) => ({ ...Object.fromEntries(Object.entries(filter).filter(([name]) => REPROCESSED.includes(name))), ...(values.error && { error: values.error }), ...more });
   const whole = (values, more) => { const b = body(values, more); return Object.keys(b).some((name) => name !== 'dryRun') ? b : { ...b, all: true }; };
@@ -30,12 +28,9 @@ async function many({ ids, filter, all }) {
     fields: all ? [{ name: 'error', label: t('tickets.error'), maxLength: 200, value: filter.error }] : [],
     preview: async (values) => (all ? (await post(one('reprocess'), whole(values, { dryRun: true }))).matched : ids.length),
     step: async (values) => {
-      if (all) {
-        const made = await post(one('reprocess'), whole(values), { timeout: 120000 });
-        return { done: made.reprocessed, left: 0 };
-      }
-      await post(one(left.shift(), 'reprocess'));
-      return { done: 1, left: left.length };
+      if (!all) return next();
+      const made = await post(one('reprocess'), whole(values), { timeout: 120000 });
+      return { done: made.reprocessed, left: 0 };
     },
     words: { count: (n) => t(n > MOST ? 'tickets.matchMore' : 'tickets.match', { n: Math.min(n, MOST) }), done: (n, failed) => t('outbox.partly', { n, failed }) },
   });
@@ -44,9 +39,9 @@ async function many({ ids, filter, all }) {
 }
 
 function reprocessOne(ticket, again) {
-  return act(t('tickets.reprocessOne'), () => ask({
+  return act(t('tickets.reprocessMore'), () => ask({
     id: 'reprocess', title: t('tickets.reprocessTitle'), submit: t('tickets.reprocess'), text: [t('tickets.reprocessText'), h('p', { id: 'reprocess-text' }, raw(`${ticket.businessEntity} ${ticket.businessDocId}`), ', ', t('tk.phase', { phase: String(ticket.phaseCode) }))],
-    action: async () => { await post(one(ticket.id, 'reprocess')); await again(); notice(t('tickets.starts')); },
+    action: async () => { await post(one(ticket.id, 'reprocess')); await again(); notice(t('tk.starts')); },
   }), { id: 'tickets-reprocess' });
 }
 
@@ -59,11 +54,7 @@ function renderList(ctx) {
       { name: 'status', type: 'select', label: t('tk.processing'), options: options(['Awaiting', 'Processing', 'Processed', 'Error']) }, { name: 'returnStatus', type: 'select', label: t('tk.return'), options: options(SENT) },
       { name: 'gatewayStatus', type: 'select', label: t('tk.gateway'), options: options(SENT) }, { name: 'from', type: 'datetime-local', label: t('tickets.from') }, { name: 'to', type: 'datetime-local', label: t('tickets.to') },
     ],
-    columns: [
-      { label: t('tk.doc'), main: true, wide: true, cell: (k) => [h('a', { className: 'name', href: address(['tickets', k.id]) }, raw(k.businessDocId)), h('span', { className: 'note' }, raw(k.businessEntity), ', ', t('tk.phase', { phase: String(k.phaseCode) })), reason(errorOf(k))] },
-      { label: t('tickets.client'), cell: (k) => clip(k.clientId) }, { label: t('tk.processing'), cell: statusOf }, { label: t('tk.return'), cell: (k) => badge(k.returnStatus) },
-      { label: t('tk.gateway'), cell: (k) => badge(k.gatewaySendStatus, { retried: k.gatewaySendStatus === 'Error' && Boolean(k.gatewaySendNextAttemptAt) }) }, { label: t('tk.callback'), cell: (k) => badge(k.callbackStatus) }, { label: t('tk.received'), cell: (k) => time(k.createdAt) },
-    ],
+    columns: columns((k) => address(['tickets', k.id]), { label: t('tickets.client'), cell: (k) => clip(k.clientId) }),
     actions: may('operate') ? [{ words: t('tickets.reprocessMore'), run: many }] : [],
   }).ready;
 }
@@ -76,7 +67,7 @@ async function renderTicket(ctx, id) {
   ctx.root.append(body);
   await ctx.watch(2000, () => get(one(id), {}, { signal: ctx.signal }), (k) => {
     ctx.heading({
-      title: [raw(`${k.businessEntity} ${k.businessDocId}`), ', ', t('tk.phase', { phase: String(k.phaseCode) })].reduce((all, part) => (all.append(part), all), h('span', {})), crumbs: [[t('nav.tickets'), '#tickets']],
+      title: h('span', {}, raw(`${k.businessEntity} ${k.businessDocId}`), ', ', t('tk.phase', { phase: String(k.phaseCode) })), crumbs: [[t('nav.tickets'), '#tickets']],
       text: k.clientId ? [t('tickets.client'), ' ', h('a', { href: address('tickets', { clientId: k.clientId }) }, raw(k.clientId))] : null,
       actions: [may('operate') ? reprocessOne(k, again) : null, curlButton('GET', one(id))],
     });
@@ -86,9 +77,9 @@ async function renderTicket(ctx, id) {
       if (link) node.querySelector('.step').append(h('a', { href: link }, t('tickets.attempts')));
       return node;
     }))), life.node,
-    card(t('tickets.facts'), facts([[t('w.event'), raw(k.shipmentEvent)], [t('tk.company'), raw(k.companyCode)], [t('tk.branch'), raw(k.branchCode)], [t('w.destination'), raw(k.destinationCode)], [t('tk.target'), raw(k.targetApplicationCode)], [t('tk.ack'), t(k.functionalAckIsRequired ? 'yes' : 'no')]])),
+    card(t('tickets.facts'), about(k)),
     payload(k.payload ?? k.rawPayloadJson, k.payloadMasked ?? false, async () => { const real = await get(one(id), { reveal: true }); return real.payload ?? real.rawPayloadJson; }),
-    card(t('doc.attempts'), k.attempts.length ? attempts(k.attempts) : note(t('doc.noAttempts'))));
+    card(t('wh.tries'), k.attempts.length ? attempts(k.attempts) : note(t('doc.noAttempts'))));
   });
   await life.ready;
 }

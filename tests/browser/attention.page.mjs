@@ -24,11 +24,13 @@ test('what was given up is on the first page, with its cause; it is retried from
   assert.match(page.url(), /#outbox\/ticket-return\?status=GivenUp/);
   await page.goBack();
   await item.locator('[data-help=retry]').click();
-  await page.locator('#help-form', { hasText: '3 documents' }).waitFor();
-  await page.locator('#help-form [data-close]').click();
+  await page.locator('#retry-text', { hasText: '3 rows of ticket-return will be sent again' }).waitFor();
+  assert.match(await text(page, '#retry-form'), /tried again by themselves/);
+  await page.locator('#retry-form [data-close]').click();
   assert.equal((await channelOf('ticket-return')).givenUp, 3, 'asked, not told');
   await item.locator('[data-help=retry]').click();
-  await page.locator('#help-form [type=submit]').click();
+  await page.locator('#retry-submit:enabled').click();
+  await page.locator('#messages', { hasText: '3 rows of ticket-return are to be sent again' }).waitFor();
   await eventually('all sent', async () => (await channelOf('ticket-return')).givenUp === 0);
   await item.waitFor({ state: 'detached' });
   await page.locator('#state[data-state=ok]').waitFor();
@@ -117,6 +119,12 @@ test('a row says why it waits', LIMIT, async () => {
   const row = await eventually('a row that waits', async () => (await admin('outbox/ticket-return?status=Error')).items[0]);
   const page = await openSignedIn(`#outbox/ticket-return/${row.id}`);
   await page.locator('#waiting', { hasText: /does not answer|next attempt/ }).waitFor();
+  await page.route(`**/ticket-return/${row.id}`, async (route) => {
+    const shown = await (await route.fetch()).json();
+    await route.fulfill({ json: { ...shown, waitingFor: { code: 'TargetAway', detail: 'https://peer is unreachable since 03:16 UTC, next probe in 8 s', since: '2026-11-15T03:16:05.123Z', next: null } } });
+  });
+  await page.locator('#waiting', { hasText: 'does not answer' }).waitFor();
+  assert.doesNotMatch(await text(page, '#waiting'), /UTC|unreachable/, 'said once, in local time');
   await page.screenshot({ path: join(SHOTS, 'waiting.png'), fullPage: true });
   await clean();
   await page.finish();
@@ -169,6 +177,7 @@ test('each kind of what needs you has its words, its button and its way', LIMIT,
     { ...at, kind: 'Webhook', title: 'deliveries fail', target: 'sub-1', id: 'alert-2', clientId: 'store', actions: ['acknowledge'], link: '#webhooks/sub-1' },
     { ...at, kind: 'Breaker', title: 'payment is unreachable', id: 'integration:payment', actions: ['reset'], link: '#integrations', next: '2099-01-01T00:00:00Z' },
     { ...at, kind: 'Disk', title: '3 per cent of the disk is free', actions: [], link: '#system' },
+    { ...at, kind: 'Oldest', channel: 'ticket-return', title: '9 documents wait', count: 9, actions: ['retry'], link: '#outbox/ticket-return?status=Pending' },
     { ...at, kind: 'Tickets', title: '2 tickets could not be processed', count: 2, actions: ['retry', 'dismiss'], link: '#tickets?status=Error' },
   ];
   const page = await openSignedIn('#outbox');
@@ -176,19 +185,23 @@ test('each kind of what needs you has its words, its button and its way', LIMIT,
   await page.route('**/admin/attention', (route) => route.fulfill({ json: { items, status: 'critical', checkedAt: at.since } }));
   await page.route(/release$|reset$|acknowledge$/, (route) => { asked.push(new URL(route.request().url()).pathname); return route.fulfill({ json: {} }); });
   await page.goto(`${gateway.url}#overview`);
-  await page.locator('.needs li').nth(4).waitFor();
+  await page.locator('.needs li').nth(5).waitFor();
   const item = (kind) => page.locator(`.needs li[data-kind=${kind}]`);
   assert.match(await item('StuckBatch').textContent(), /leads\.csv is stuck.*a cause.*client store/s);
   await item('StuckBatch').locator('[data-help=release]').click();
   await page.locator('#help-form [type=submit]').click();
   await page.locator('#help-dialog').waitFor({ state: 'detached' });
   await item('Breaker').locator('[data-help=reset]').click();
-  await page.locator('#messages', { hasText: 'Close the circuit' }).waitFor();
+  await page.locator('#messages', { hasText: 'The circuit is closed: integration:payment' }).waitFor();
   await item('Webhook').locator('[data-help=acknowledge]').click();
-  await page.locator('#messages', { hasText: 'Acknowledge' }).waitFor();
+  await page.locator('#messages', { hasText: 'Acknowledged: deliveries fail' }).waitFor();
   assert.deepEqual(asked, ['/admin/imports/batch-1/release', '/admin/circuit-breakers/integration%3Apayment/reset', '/admin/alerts/alert-2/acknowledge']);
   assert.equal(await item('Webhook').getByRole('link').getAttribute('href'), '#webhooks/store/sub-1');
   assert.equal(await item('Tickets').locator('[data-help=dismiss]').count(), 0, 'there is no such call');
+  assert.equal(await item('Oldest').locator('[data-help=retry]').count(), 0, 'what waits did not fail');
+  await item('Tickets').locator('[data-help=retry]').click();
+  await page.locator('#reprocess-text', { hasText: 'start over' }).waitFor();
+  await page.locator('#reprocess-form [data-close]').click();
   await item('Disk').getByRole('link').click();
   await page.locator('#title', { hasText: 'Versions' }).waitFor();
   await page.finish();

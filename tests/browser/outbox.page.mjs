@@ -162,6 +162,50 @@ test('what was given up is retried by a filter after a preview, all that match o
   await page.finish();
 });
 
+const tick = async (page, docs) => { for (const doc of docs) await page.getByRole('checkbox', { name: `Select ${doc}` }).check(); };
+
+test('of rows that are ticked those that were sent meanwhile are left out; after another problem none is lost', LIMIT, async () => {
+  await clean();
+  const docs = [fresh('TICK'), fresh('TICK')];
+  await fault({ path: '/gateway/returns', status: 422 });
+  for (const doc of docs) await processed(doc);
+  await eventually('two given up', async () => (await channelOf('ticket-return')).givenUp === 2);
+  await heal();
+  const sent = fresh('TICK');
+  await processed(sent);
+  await eventually('sent', async () => (await channelOf('ticket-return')).counts.Pending === 0);
+  const page = await openSignedIn('#outbox/ticket-return', { allowed: [409, 503] });
+  await tick(page, [sent, ...docs]);
+  await page.locator('.selection').getByRole('button', { name: 'Retry…' }).click();
+  await page.locator('#retry-text', { hasText: '3 rows of ticket-return will be sent again' }).waitFor();
+  let refused = false;
+  await page.route('**/ticket-return/*/retry', (route) => {
+    if (refused) return route.fallback();
+    refused = true;
+    return route.fulfill({ status: 503, contentType: 'application/problem+json', json: { title: 'Busy', detail: 'The server is busy.' } });
+  });
+  await page.locator('#retry-submit').click();
+  await page.locator('#retry-form .form-error', { hasText: 'The server is busy' }).waitFor();
+  await page.locator('#retry-submit').click();
+  await page.locator('#retry-text', { hasText: '2 done; 1 could not be' }).waitFor();
+  await eventually('none given up', async () => (await channelOf('ticket-return')).givenUp === 0);
+  await page.finish();
+});
+
+test('a retry of all that match says that a filter by status does not count', LIMIT, async () => {
+  const page = await openSignedIn('#outbox/ticket-return?status=GivenUp');
+  const rows = Array.from({ length: 20 }, (_, n) => ({ id: String(n), reference: `R${n}`, status: 'Error', givenUp: true, attempts: 1, tries: 1, createdAt: '2026-11-15T03:16:05.123Z' }));
+  await page.route('**/admin/outbox/ticket-return?*', (route) => route.fulfill({ json: { items: rows, total: 30, next: 'x' } }));
+  await page.reload();
+  await page.getByRole('checkbox', { name: 'Select this page' }).check();
+  await page.locator('#outbox-all').click();
+  await page.locator('.selection').getByRole('button', { name: 'Retry…' }).click();
+  await page.locator('#retry-form', { hasText: 'The filter by status does not count here' }).locator('[data-close]').click();
+  await page.locator('.selection').getByRole('button', { name: 'Dismiss…' }).click();
+  assert.ok(!(await text(page, '#dismiss-form')).includes('does not count'), 'what was given up is what is dismissed');
+  await page.finish();
+});
+
 test('all that match are selected beyond the page, and dismissed after a preview', LIMIT, async () => {
   await clean();
   const docs = Array.from({ length: 23 }, () => fresh('MANY'));

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { LIMIT, SHOTS, accessible, bare, demo, eventually, gateway, open, openSignedIn, text, traffic } from './harness.mjs';
-import { admin, clean, fresh, heal, processed } from './gateway.mjs';
+import { admin, clean, fresh, heal, post, processed, ticketOf } from './gateway.mjs';
 
 test('shows readiness, each check, the back end and the version, also to those who are not signed in', LIMIT, async () => {
   const page = await open(demo);
@@ -120,3 +120,22 @@ for (const [scheme, device, width] of [['light', 'desk', 1280], ['dark', 'phone'
     }
   });
 }
+
+test('a client sees that its tickets could not be processed, and what became of a switch that failed', LIMIT, async () => {
+  const doc = fresh('WRONG');
+  const { id } = await post(doc, { phaseCode: 6 }); // whose weights are missing
+  await eventually('in error', async () => (await ticketOf(id)).status === 'Error');
+  const page = await openSignedIn('#overview', { as: 'client', allowed: [503] });
+  const item = page.locator('.needs li', { hasText: 'could not be processed' });
+  await item.waitFor();
+  await item.getByRole('link').click();
+  await page.locator('#tickets-table', { hasText: doc }).waitFor();
+  assert.match(page.url(), /#tickets\?status=Error$/);
+
+  await page.goto(`${gateway.url}#start`);
+  await page.route('**/_faults', (route) => (route.request().method() === 'GET' ? route.fallback() : route.fulfill({ status: 503, contentType: 'application/problem+json', json: { title: 'Busy', detail: 'Try later.' } })));
+  await page.locator('#sandbox-switch').click();
+  await page.locator('#messages [role=alert]', { hasText: 'Try later.' }).waitFor();
+  assert.equal(await page.locator('#sandbox-switch').getAttribute('aria-checked'), 'false');
+  await page.finish();
+});

@@ -32,6 +32,20 @@ test('each text has both languages, with the same values, and each text that is 
   }
 });
 
+test('what a time line may have has a name', () => {
+  const read = (name) => readFileSync(join(ROOT, name), 'utf8');
+  const names = (source) => [...source.matchAll(/"([A-Z][A-Za-z]+)"/g)].map(([, name]) => name);
+  const texts = modules.filter(([name]) => name.startsWith('texts/')).map(([, source]) => source).join('');
+  const written = [...read('src/admin/timeline_api.c').matchAll(/\.event\s*=([^;]*?)(?:,\s*\.|,\s*OF_)/g)].flatMap(([, value]) => names(value).filter((name) => name !== 'Error'));
+  // The audit log's, of a ticket, a row or a batch.
+  const audited = ['TicketReprocessed', 'OutboxRetried', 'DeliveryDismissed', 'PayloadRevealed', 'ImportRetried', 'ImportCancelled', 'ImportReleased', 'ImportReportDownloaded'];
+  assert.ok(written.length > 15, `${written}`);
+  assert.deepEqual([...written, ...audited].filter((name) => !texts.includes(`'event.${name}'`)), []);
+  const outcomes = names(/outcome_names\[[^;]*/.exec(read('src/delivery/settle.c'))[0]);
+  assert.ok(outcomes.length > 3);
+  assert.deepEqual([...outcomes, 'Stale'].filter((name) => !texts.includes(`'state.${name}'`)), []);
+});
+
 test('no text stands outside the catalogue', () => {
   for (const [name, source] of modules.filter(([name]) => !name.startsWith('texts/'))) {
     const outside = [...source.matchAll(/(?:textContent|title|placeholder|'aria-label'|label|words): '([^']*[a-z]{2,}[^']*)'/g)].map(([, words]) => words)
@@ -172,6 +186,49 @@ test('times are local with UTC in the title, or UTC by choice', LIMIT, async () 
   await page.locator('main time').first().waitFor();
   await eventually('only UTC', async () => /^\d{4}-\d\d-\d\d [\d:.]+ UTC$/.test(await page.locator('main time').first().getAttribute('title')));
   await page.evaluate(() => localStorage.clear());
+  await page.finish();
+});
+
+test('the skip link goes to the page and leaves its address', LIMIT, async () => {
+  const page = await openSignedIn('#tickets?status=Processed', { server: demo });
+  await page.locator('#tickets-found').waitFor();
+  await page.locator('.skip').focus();
+  await page.keyboard.press('Enter');
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'page');
+  assert.match(page.url(), /#tickets\?status=Processed$/);
+  await page.goto(`${demo.url}#nonsense`);
+  await page.locator('#title', { hasText: 'No such page' }).waitFor();
+  await page.finish();
+});
+
+test('another account that cannot be had is told of', LIMIT, async () => {
+  const page = await openSignedIn('#outbox', { server: demo, allowed: [503] });
+  await page.evaluate((client) => {
+    const session = JSON.parse(sessionStorage.getItem('dataflow.session'));
+    sessionStorage.setItem('dataflow.session', JSON.stringify({ ...session, client }));
+  }, { id: demo.headers['X-Client-Id'], secret: demo.headers['X-Client-Secret'] });
+  await page.reload();
+  await page.route('**/whoami', (route) => route.fulfill({ status: 503, contentType: 'application/problem+json', json: { title: 'Busy', detail: 'Try later.' } }));
+  await page.locator('#account').click();
+  await page.locator('#account-switch').click();
+  await page.locator('#messages [role=alert]', { hasText: 'Try later.' }).waitFor();
+  await page.finish();
+});
+
+test('what is no number, or half a time, is told beside its field and not taken for nothing', LIMIT, async () => {
+  const page = await openSignedIn(`#clients/${gateway.clientId}`);
+  const sent = [];
+  page.on('request', (request) => { if (request.method() === 'PUT') sent.push(request.url()); });
+  await page.locator('#policy-maxRecords').pressSequentially('1e');
+  await page.locator('#policy [type=submit]').click();
+  await page.locator('#policy-maxRecords-error', { hasText: 'cannot be read' }).waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'policy-maxRecords');
+  assert.deepEqual(sent, []);
+  await page.goto(`${gateway.url}#tickets`);
+  await page.locator('#tickets-from').focus();
+  await page.keyboard.type('1');
+  await page.locator('#tickets-form [type=submit]').click();
+  await page.locator('#tickets-from-error', { hasText: 'cannot be read' }).waitFor();
   await page.finish();
 });
 

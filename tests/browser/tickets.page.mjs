@@ -133,6 +133,20 @@ test('a ticket is reprocessed, alone and with others after a preview', LIMIT, as
   await page.finish();
 });
 
+test('a ticket that is gone stops no others', LIMIT, async () => {
+  await clean();
+  const entity = fresh('E');
+  const ids = [await processed(fresh('T'), { businessEntity: entity }), await processed(fresh('T'), { businessEntity: entity })];
+  const page = await openSignedIn(`#tickets?businessEntity=${entity}`, { allowed: [410] });
+  await page.route(`**/admin/tickets/${ids[1]}/reprocess`, (route) => route.fulfill({ status: 410, contentType: 'application/problem+json', json: { title: 'Erased', detail: 'Its content was erased.' } }));
+  await page.getByRole('checkbox', { name: 'Select this page' }).check();
+  await page.locator('.selection').getByRole('button', { name: 'Reprocess…' }).click();
+  await page.locator('#reprocess-submit:enabled').click();
+  await page.locator('#reprocess-text', { hasText: '1 done; 1 could not be' }).waitFor();
+  assert.equal((await ticketOf(ids[0])).payloadVersion, 2);
+  await page.finish();
+});
+
 test('all tickets that match are reprocessed by the filter, narrowed by a part of the error', LIMIT, async () => {
   await clean();
   const entity = fresh('E');
@@ -213,6 +227,25 @@ test('a failure that is tried again by itself looks unlike one that waits for a 
   await page.locator('tr[data-row="2"] .badge[data-state=bad]', { hasText: 'Given up' }).waitFor();
   await page.finish();
 });
+
+const failing = { id: '7', businessEntity: 'TCK', businessDocId: 'A', phaseCode: 15, status: 'Processed', callbackStatus: 'Pending', createdAt: '2026-11-15T03:16:05.123Z',
+  returnStatus: 'Error', returnNextAttemptAt: '2099-01-01T00:00:00Z', gatewaySendStatus: 'Error', gatewaySendNextAttemptAt: '2099-01-01T00:00:00Z' };
+
+for (const [as, path, hash] of [['admin', 'admin/tickets', '#tickets'], ['client', 'api/tickets', '#tickets?status=Processed']]) {
+  test(`in the tickets of ${as === 'admin' ? 'all' : 'a client'}, too, what is tried again looks unlike what is not`, LIMIT, async () => {
+    const page = await openSignedIn('#overview', { as });
+    await page.route(`**/${path}?*`, (route) => route.fulfill({ json: { items: [failing, { ...failing, id: '8', businessDocId: 'B', returnNextAttemptAt: null }], total: 100001, next: null } }));
+    await page.goto(`${gateway.url}${hash}`);
+    const again = (nth) => page.locator('#tickets-table tbody tr').nth(nth).locator('.badge[data-state=retry]').count();
+    await eventually('two that are tried again', async () => (await again(0)) === 2);
+    assert.equal(await again(1), 1);
+    if (as === 'admin') {
+      await page.locator('#tickets-csv').click();
+      await page.locator('#messages', { hasText: 'the first 100,000 rows only' }).waitFor();
+    }
+    await page.finish();
+  });
+}
 
 for (const [scheme, device, width] of [['light', 'desk', 1280], ['dark', 'phone', 390]]) {
   test(`tickets, imports and search are accessible and fit: ${scheme}, ${device}`, LIMIT, async () => {
