@@ -1,14 +1,14 @@
 // One import, of the client itself or of any client for an operator: its progress as it happens, what it waits for, why records failed,
 // and their cells to be corrected and sent again.
 import '../texts/importer.js';
-import { call, download, get, isMissing, path, Problem } from '../kit/api.js';
+import { call, curlButton, download, get, isMissing, path, Problem } from '../kit/api.js';
 import { $, badge, button, bytes, card, code, DASH, facts, folded, h, linkButton, note, patch, raw, reason } from '../kit/dom.js';
 import { ask } from '../kit/dialog.js';
 import { address } from '../kit/router.js';
 import { isAdmin, isClient, may } from '../kit/session.js';
 import { table } from '../kit/table.js';
 import { has, named, number, t } from '../kit/text.js';
-import { duration, instant, time, took } from '../kit/time.js';
+import { duration, instant, moment, time, took } from '../kit/time.js';
 import { act, notice } from '../kit/toast.js';
 import { events } from './stream.js';
 
@@ -34,9 +34,8 @@ function waitLine(batch) {
   const wait = batch.waiting;
   if (!wait) return null;
   const key = `imp.wait.${wait.code === 'InLine' && !wait.place ? 'Turn' : wait.code}`;
-  const times = [wait.since && [t('imp.wait.since'), ' ', time(wait.since)], wait.next && [t('imp.wait.next'), ' ', time(wait.next)]].filter(Boolean);
-  return h('p', { className: 'banner', id: 'import-wait', data: { code: wait.code } }, t(has(key) ? key : 'imp.wait.other', { place: wait.place }),
-    wait.detail ? [' ', raw(wait.detail)] : null, times.map((one, i) => [i ? ', ' : ' (', one, i === times.length - 1 ? ')' : null]),
+  const times = [wait.since && [t('wait.since'), ' ', moment(wait.since)], wait.next && [t('imp.wait.next'), ' ', time(wait.next)]].filter(Boolean);
+  return h('p', { className: 'banner', id: 'import-wait', data: { code: wait.code } }, has(key) ? t(key, { place: wait.place }) : [t('imp.wait.other'), ' ', raw(wait.detail)], times.map((one, i) => [i ? ', ' : ' (', one, i === times.length - 1 ? ')' : null]),
     wait.behind ? [' ', h('a', { href: address(['imports', wait.behind]) }, t('imp.wait.behind'))] : null);
 }
 
@@ -112,9 +111,11 @@ class BatchPage {
   async follow() {
     if (this.live) return;
     this.live = true;
+    let over = false;
     try {
       for await (const { name, data } of events(this.url('events'), this.ctx.signal)) {
-        if (name === 'completed') break;
+        over = name === 'completed';
+        if (over) break;
         this.batch = { ...this.batch, ...data };
         this.drawProgress();
       }
@@ -122,7 +123,7 @@ class BatchPage {
       // The bar tells how the server is.
     }
     this.live = false;
-    if (!this.ctx.signal.aborted) await this.look().catch((problem) => { if (!(problem instanceof Problem)) throw problem; });
+    if (over && !this.ctx.signal.aborted) await this.look().catch((problem) => { if (!(problem instanceof Problem)) throw problem; });
   }
 
   draw() {
@@ -150,6 +151,7 @@ class BatchPage {
       may_ && (this.canRetry || this.draft.size) ? act(t(this.draft.size ? 'imp.retryMended' : 'imp.retry'), () => this.retry(), { id: 'import-retry', className: this.draft.size ? 'primary' : '' }) : null,
       may('operate') && batch.lockedBy ? act(t('imp.release'), () => this.release(), { id: 'import-release' }) : null,
       may_ && canCancel ? act(t('imp.cancel'), () => this.cancel(), { id: 'import-cancel' }) : null,
+      curlButton('GET', this.url()),
     ];
   }
 
@@ -222,7 +224,7 @@ class BatchPage {
     }
     const editable = isClient() && this.canMend && items.items.some((item) => item.values);
     patch(this.failed, this.reasonsCard(), card(null, h('div', { className: 'heading' }, h('h2', {}, t('imp.failed')), this.reports()), note(t('imp.reportNote')),
-      this.canMend && !this.canRetry ? h('p', { className: 'banner', id: 'import-mend' }, t('imp.retryNot')) : null, editable ? note(t('imp.editNote')) : null,
+      this.canMend && !this.canRetry ? h('p', { className: 'banner', id: 'import-mend' }, t('imp.retryNot'), ' ', t(editable ? 'imp.mendHere' : 'imp.mendThere')) : null, editable ? note(t('imp.editNote')) : null,
       items.items.length ? this.grid(items.items, editable) : note(t('imp.noneIn')), this.pager(items), h('div', { className: 'savebar', id: 'import-draft', role: 'status', hidden: true })));
     this.drawDraft();
   }
@@ -259,10 +261,11 @@ class BatchPage {
     const was = item.values?.[name];
     if (was === undefined && !item.values) return null;
     const text = was === null || was === undefined ? '' : typeof was === 'string' ? was : JSON.stringify(was);
-    if (!editable) return raw(text || DASH);
+    const wrong = name === item.field;
+    if (!editable) return raw(text || DASH, 'span', { className: wrong ? 'some' : '' });
     const now = this.draft.get(item.sequence)?.values[name];
     return h('input', {
-      className: 'cell', value: now ?? text, autocomplete: 'off', spellcheck: false, 'aria-label': t('imp.cell', { column: name, row: String(item.row ?? item.sequence + 1) }),
+      className: 'cell', value: now ?? text, 'aria-invalid': wrong && now === undefined ? 'true' : null, autocomplete: 'off', spellcheck: false, 'aria-label': t('imp.cell', { column: name, row: String(item.row ?? item.sequence + 1) }),
       size: Math.min(Math.max(text.length, 8), 40), data: { key: `${name} ${text}`, was: text, name, ...(now !== undefined && { changed: '' }) }, oninput: (event) => this.change(event.currentTarget, item),
     });
   }

@@ -9,7 +9,7 @@ import { clientId } from '../kit/session.js';
 import { table } from '../kit/table.js';
 import { named, number, t } from '../kit/text.js';
 import { time } from '../kit/time.js';
-import { act, notice } from '../kit/toast.js';
+import { act, notice, tell } from '../kit/toast.js';
 import { sha256 } from './sha256.js';
 
 const HEAD = 5 << 20; // enough of JSON and CSV; of a workbook the whole is needed
@@ -21,6 +21,7 @@ const FIELDS = ['PhoneNumber', 'AreaCode', 'Name', 'Email', 'Document', 'Origin'
 let chosen = null; // the file of the import that is prepared; a reload forgets it, and so does another sign-in
 document.addEventListener('session', () => { chosen = null; });
 
+const newKey = () => crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`; // there is no randomUUID without https
 const isWorkbook = async (file) => new Uint8Array(await file.slice(0, 2).arrayBuffer()).join() === '80,75';
 
 // The place for a file. Whatever is dropped beside it would be opened instead of the page.
@@ -46,7 +47,7 @@ for (const type of ['dragover', 'drop']) addEventListener(type, (event) => { if 
 
 class Importer {
   constructor(ctx, file) {
-    Object.assign(this, { ctx, file, mapping: {}, sheet: '', found: null, problem: null, duplicate: null, sending: null, hashed: 0, checksum: null, key: crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` });
+    Object.assign(this, { ctx, file, mapping: {}, sheet: '', found: null, problem: null, duplicate: null, sending: null, hashed: 0, checksum: null, key: newKey() });
     this.body = h('div', { className: 'stacked' });
     this.form = this.makeForm();
     ctx.root.append(this.body, this.form);
@@ -116,6 +117,7 @@ class Importer {
 
   draw() {
     const { file, found } = this;
+    if (this.ctx.signal.aborted) return;
     this.ctx.heading({
       title: raw(file.name), crumbs: [[t('nav.imports'), '#imports']], actions: [linkButton(t('imp.other'), '#imports')],
       text: [bytes(file.size), found ? [named('imp.format', found.format), this.what, found.headerRow ? t('imp.header', { row: String(found.headerRow) }) : null] : []].flat().filter(Boolean).join(' · '),
@@ -194,9 +196,10 @@ class Importer {
   sample() {
     const { sample, columns } = this.found;
     if (!sample.length) return null;
+    // A nested member has a column, and stands in its parent's.
     return card(t('imp.sample'), table({
       label: t('imp.sample'), id: 'import-sample', rows: sample, key: (row) => row.row, head: (c) => (c.own ? { content: raw(c.label) } : null),
-      columns: [{ label: t('imp.row'), num: true, cell: (row) => raw(row.row) }, ...columns.map(({ name }) => ({ label: name, own: true, cell: (row) => raw(row.values[name] ?? '') }))],
+      columns: [{ label: t('imp.row'), num: true, cell: (row) => raw(row.row) }, ...columns.filter(({ name }) => sample.some((row) => name in row.values)).map(({ name }) => ({ label: name, own: true, cell: (row) => raw(row.values[name] ?? '') }))],
     }));
   }
 
@@ -275,17 +278,19 @@ class Importer {
       for (const [name, value] of Object.entries(fields)) if (value) body.append(name, value);
       body.append('file', this.file, this.file.name);
       const sent = this.send(body);
+      this.ctx.stays = t('imp.leave');
       this.draw();
       const batch = await sent;
-      if (fields.mapping && form.elements.keep.checked) await this.keep();
-      chosen = null;
-      go(address(['imports', batch.batchId]));
+      // The file is taken, whatever becomes of the mapping: what fails is told on its page.
+      if (fields.mapping && form.elements.keep.checked) await this.keep().catch((problem) => document.addEventListener('routed', () => tell(problem), { once: true }));
+      chosen = this.ctx.stays = null;
+      if (!this.ctx.signal.aborted) go(address(['imports', batch.batchId]));
     } catch (problem) {
       if (!(problem instanceof Problem)) throw problem;
-      if (problem.status > 0) this.key = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
+      if (problem.status > 0) this.key = newKey();
       showProblem(form, problem);
     } finally {
-      this.sending = null;
+      this.sending = this.ctx.stays = null;
       stop.hidden = true;
       form.querySelector('#import-sent').hidden = true;
       form.querySelector('#import-sent-text').textContent = '';

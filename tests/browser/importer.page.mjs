@@ -131,6 +131,48 @@ test('when the stream breaks, the page looks by itself', LIMIT, async () => {
   }
 });
 
+test('a stream that is refused is not asked for again and again', LIMIT, async () => {
+  await slow();
+  try {
+    const id = await upload(named(leads(800)));
+    const page = await openSignedIn('#overview', { as: 'client', allowed: [503] });
+    let asked = 0;
+    await page.route('**/events', (route) => { asked++; return route.fulfill({ status: 503, json: {} }); });
+    await page.goto(`${gateway.url}#imports/${id}`);
+    await hasStatus(page, 'Processing');
+    await page.waitForTimeout(3000);
+    assert.ok(asked < 4, `asked ${asked} times`);
+    await page.finish();
+  } finally {
+    await heal();
+  }
+});
+
+test('while a file is sent, the page is left only after a question', LIMIT, async () => {
+  const page = await openSignedIn('#imports', { as: 'client' });
+  await page.route('**/imports', (route) => (route.request().method() === 'POST' ? null : route.fallback())); // no answer
+  let leave = false;
+  const asked = [];
+  page.on('dialog', async (dialog) => {
+    asked.push(dialog.message());
+    await (leave ? dialog.accept() : dialog.dismiss());
+  });
+  await started(page, named(leads(10)));
+  await page.locator('#import-stop').waitFor();
+  await page.locator('#nav a[data-view=overview]').click();
+  await eventually('the question', () => asked.length === 1);
+  assert.match(asked[0], /still being sent/);
+  assert.match(page.url(), /#imports\/new$/);
+  assert.ok(await page.locator('#import-stop').isVisible(), 'it goes on');
+  leave = true;
+  await page.locator('#nav a[data-view=overview]').click();
+  await page.locator('#overview-flow').waitFor();
+  assert.equal(asked.length, 2);
+  await page.locator('#nav a[data-view=imports]').click();
+  await page.locator('#import-drop').waitFor();
+  await page.finish(); // and nothing was drawn on a page that is gone
+});
+
 test('failed records with why, as a report, and sent again after a question', LIMIT, async () => {
   const name = `<b>${randomUUID().slice(0, 8)}</b>.json`;
   const id = await upload(named(leads(60, (i) => (i % 2 ? { sandboxError: `<i>refused ${i}</i>` } : {})), name));
@@ -151,6 +193,12 @@ test('failed records with why, as a report, and sent again after a question', LI
     if (format === 'XLSX') assert.equal(content.subarray(0, 2).toString(), 'PK');
     else assert.match(content.toString(), /refused 59/);
   }
+
+  await page.evaluate(() => { navigator.clipboard.writeText = async (words) => { window.copied = words; }; });
+  await page.locator('#curl').click();
+  const copied = await page.evaluate(() => window.copied);
+  assert.match(copied, new RegExp(`^curl .*/imports/${id}'$`));
+  assert.ok(!copied.includes(gateway.secret));
 
   await page.locator('#import-retry').click();
   await page.locator('#import-retry-form', { hasText: '30 failed records are sent again' }).locator('[data-close]').click();

@@ -47,6 +47,48 @@ test('before anything is sent: columns, what they mean, samples, problems; what 
   await page.finish();
 });
 
+test('an import that has begun is shown, though the choices could not be kept', LIMIT, async () => {
+  await forget();
+  const page = await openSignedIn('#imports', { as: 'client', allowed: [503] });
+  await page.route('**/mapping', (route) => route.fulfill({ status: 503, contentType: 'application/problem+json', json: { title: 'Busy', detail: 'The choices are not kept.' } }));
+  await drop(page, 'once.csv', csv(3));
+  await means(page, 'Fone do cliente').selectOption('PhoneNumber');
+  await page.locator('tr[data-column="Fone do cliente"]', { hasText: 'your choice' }).waitFor();
+  const before = (await own('GET', 'imports')).total;
+  await page.locator('#import-start').click();
+  await page.locator('#import-batch').waitFor();
+  await page.locator('#messages [role=alert]', { hasText: 'The choices are not kept' }).waitFor();
+  assert.equal((await own('GET', 'imports')).total, before + 1);
+  await page.finish();
+});
+
+test('the cell that is wrong is marked, by what the server names', LIMIT, async () => {
+  const id = await upload(named(Buffer.from('telefone;nome\n11 91234-5678;Bia\nnone;Ana\n'), 'a.csv'));
+  await ended(id);
+  const page = await openSignedIn('#overview', { as: 'client' });
+  await page.route('**/items?*', async (route) => {
+    const answer = await route.fetch();
+    const found = await answer.json();
+    for (const item of found.items) item.field = 'telefone';
+    await route.fulfill({ json: found });
+  });
+  await page.goto(`${gateway.url}#imports/${id}`);
+  const wrong = page.locator('#import-grid input[aria-invalid=true]');
+  await wrong.waitFor();
+  assert.equal(await wrong.inputValue(), 'none');
+  await accessible(page, 'a wrong cell');
+  await page.finish();
+});
+
+test('an administrator, who corrects no cells, is told who can', LIMIT, async () => {
+  const id = await upload(named(Buffer.from('telefone;nome\nnone;Ana\n'), 'a.csv'));
+  await ended(id);
+  const page = await openSignedIn(`#imports/${id}`);
+  await page.locator('#import-mend', { hasText: 'The client can correct them' }).waitFor();
+  assert.doesNotMatch(await text(page, '#import-mend'), /below/);
+  await page.finish();
+});
+
 test('one column for each field: the other keeps its own name', LIMIT, async () => {
   await forget();
   const page = await openSignedIn('#imports', { as: 'client' });
@@ -63,6 +105,8 @@ test('nested members of JSON are mapped by their path', LIMIT, async () => {
   await forget();
   const page = await openSignedIn('#imports', { as: 'client' });
   await drop(page, 'nested.json', JSON.stringify([{ contact: { reach: '11 91234-5678' }, id: randomUUID() }]));
+  await page.locator('#import-sample tbody td').first().waitFor();
+  assert.ok(!(await page.locator('#import-sample tbody td').allTextContents()).includes(''), 'no cell is blank');
   await means(page, 'contact.reach').selectOption('PhoneNumber');
   await page.locator('tr[data-column="contact.reach"]', { hasText: 'your choice' }).waitFor();
   await page.locator('#import-keep').uncheck();
@@ -220,6 +264,8 @@ test('what a batch waits for is told: OmniFlow is away, and the place in line be
     const page = await openSignedIn(`#imports/${first}`, { as: 'client' });
     await page.locator('#import-wait[data-code=OmniFlowAway]').waitFor();
     assert.doesNotMatch(await text(page, '#import-batch'), /left/, 'no remaining time that nobody knows');
+    assert.equal((await text(page, '#import-wait')).match(/OmniFlow does not answer|OmniFlow takes nothing/g).length, 1, 'said once');
+    assert.match(await text(page, '#import-wait'), /since \d\d:\d\d/, 'since a moment, not since how long');
     await accessible(page, 'an import that waits');
     await page.goto(`${gateway.url}#imports/${second}`);
     await page.locator('#import-wait[data-code=InLine]').waitFor();
