@@ -17,6 +17,7 @@ struct import_reason {
     const char *code;
     const char *text;  /* for people */
     bool is_retryable; /* the same record may succeed later */
+    const char *field; /* the canonical column that it is about; NULL: none, or the whole record */
 };
 
 /* NULL: there is no such code. The code may be in any case. */

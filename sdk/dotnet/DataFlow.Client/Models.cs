@@ -127,6 +127,8 @@ namespace DataFlow.Client
         public string Status { get; set; } = "";
         /// <summary>A stable code for the reason.</summary>
         public string? Reason { get; set; }
+        /// <summary>The canonical column that the reason is about, if it is about one.</summary>
+        public string? Field { get; set; }
         /// <summary>The reason for a person.</summary>
         public string? ErrorMessage { get; set; }
         /// <summary>The item as it was sent.</summary>

@@ -254,6 +254,7 @@ static void write_item(void *arg, struct df_result *r)
     struct df_json_out *out = &c->w.json;
     struct df_arena opened = {0};
     int64_t records = df_col_null(r, item_RecordCount) ? 1 : df_col_int(r, item_RecordCount);
+    const struct import_reason *reason = import_reason_find(df_col_text(r, item_Reason));
 
     if (c->written == c->w.page.size) { /* it only tells that there are more */
         c->more = true;
@@ -267,6 +268,7 @@ static void write_item(void *arg, struct df_result *r)
     df_json_kv_int_if(out, "row", !df_col_null(r, item_SourceRow), df_col_int(r, item_SourceRow));
     df_json_kv_text(out, "status", df_str_c(df_item_status_name(df_col_int(r, item_Status))));
     df_json_kv_text(out, "reason", df_col_text(r, item_Reason));
+    df_json_kv_text(out, "field", df_str_c(reason ? reason->field : NULL));
     df_json_kv_told(out, "errorMessage", df_col_text(r, item_ErrorMessage));
     df_json_key(out, "payload");
     df_json_stored(out, item_payload(c, r, &kept));

@@ -203,6 +203,7 @@ struct look {
     size_t problem_count;
     struct sample_row rows[PREVIEW_ROWS];
     size_t row_count;
+    bool in_sample; /* the record in hand is the last of the rows */
     int64_t looked_at;
     bool at_end;
     struct {
@@ -260,6 +261,23 @@ static void add_sample(struct look *k, struct df_str name, struct df_str text, b
         c->samples[c->sample_count++] = sample_text(k, text);
 }
 
+/* A value of the sample row in hand, as far as there is room for its column. */
+static void add_cell(struct look *k, struct df_str name, struct df_str text)
+{
+    struct sample_row *s = k->in_sample ? &k->rows[k->row_count - 1] : NULL;
+
+    if (!s || s->count == PREVIEW_ROW_COLUMNS)
+        return;
+    s->names[s->count] = df_arena_str(&k->arena, df_utf8_cut(name, DF_MAPPING_NAME_CHARS));
+    s->texts[s->count++] = sample_text(k, text);
+}
+
+static void add_path(struct look *k, struct df_str path, struct df_str text)
+{
+    add_sample(k, path, text, true);
+    add_cell(k, path, text);
+}
+
 /* The members of an object as paths. One with a dot in its name has none. */
 static void add_nested(struct look *k, struct df_str path, const struct df_json *object,
                        unsigned depth)
@@ -278,7 +296,7 @@ static void add_nested(struct look *k, struct df_str path, const struct df_json 
         if (value.type == DF_JSON_OBJECT && depth < PREVIEW_DEPTH)
             add_nested(k, at, &value, depth + 1);
         else if (value.type != DF_JSON_NULL)
-            add_sample(k, at, value.text.ptr ? value.text : value.raw, true);
+            add_path(k, at, value.text.ptr ? value.text : value.raw);
     }
 }
 
@@ -294,23 +312,19 @@ static void add_field(struct look *k, const struct df_field *f)
         add_nested(k, f->name, object, 1);
 }
 
-static void add_row(struct look *k, const struct df_record *record)
+/* Its own columns come first, then the paths into their objects. */
+static void add_record(struct look *k, const struct df_record *record)
 {
-    struct sample_row *s = &k->rows[k->row_count];
-    size_t count = record->count < PREVIEW_ROW_COLUMNS ? record->count : PREVIEW_ROW_COLUMNS;
-
-    if (k->row_count == PREVIEW_ROWS || record->count == 0)
-        return;
-    k->row_count++;
-    s->row = record->row;
-    s->count = count;
-    s->names = DF_ARENA_ARRAY(&k->arena, struct df_str, count);
-    s->texts = DF_ARENA_ARRAY(&k->arena, struct df_str, count);
-    for (size_t i = 0; i < count; i++) {
-        s->names[i] =
-            df_arena_str(&k->arena, df_utf8_cut(record->fields[i].name, DF_MAPPING_NAME_CHARS));
-        s->texts[i] = sample_text(k, record->fields[i].text);
-    }
+    k->in_sample = k->row_count < PREVIEW_ROWS && record->count > 0;
+    if (k->in_sample)
+        k->rows[k->row_count++] = (struct sample_row){
+            .row = record->row,
+            .names = DF_ARENA_ARRAY(&k->arena, struct df_str, PREVIEW_ROW_COLUMNS),
+            .texts = DF_ARENA_ARRAY(&k->arena, struct df_str, PREVIEW_ROW_COLUMNS)};
+    for (size_t i = 0; i < record->count; i++)
+        add_cell(k, record->fields[i].name, record->fields[i].text);
+    for (size_t i = 0; i < record->count; i++)
+        add_field(k, &record->fields[i]);
 }
 
 static void add_problem(struct look *k, const char *code, struct df_str text, uint64_t row,
@@ -410,9 +424,7 @@ static enum df_code look_at_records(struct look *k, struct df_err *err)
         if (k->looked_at == 0)
             list_header(k);
         df_arena_reset(&k->nested);
-        for (size_t i = 0; i < record.count; i++)
-            add_field(k, &record.fields[i]);
-        add_row(k, &record);
+        add_record(k, &record);
         code = judge_record(k, &record, &item, err);
         k->looked_at++;
     }

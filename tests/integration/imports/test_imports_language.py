@@ -44,6 +44,7 @@ def test_items_batch_reports_and_events(done):
             items = caller.get(f"{prefix}/imports/{batch}/items?status=Error", headers=headers)
             assert items.headers["Content-Language"] == language and items.headers["Vary"] == "Accept-Language"
             assert {i["sequence"]: i["errorMessage"] for i in items.json["items"]} == wanted
+            assert {i["field"] for i in items.json["items"]} == {"PhoneNumber"}
             shown = caller.get(f"{prefix}/imports/{batch}", headers=headers)
             assert shown.headers["Content-Language"] == language
             assert shown.json["errorSummary"] == dict.fromkeys(wanted.values(), 1)
@@ -62,7 +63,7 @@ def test_items_batch_reports_and_events(done):
 def test_a_repeat_and_the_refusal_of_a_file(done):
     _, client, batch = done
     skipped = client.get(f"/imports/{batch}/items?status=Skipped", headers=PT).json["items"]
-    assert [i["errorMessage"] for i in skipped] == ["repetição de um registro anterior"]
+    assert [(i["errorMessage"], i["field"]) for i in skipped] == [("repetição de um registro anterior", None)]
     broken = upload(client, 'Telefone\n"11 98765-4321\n')
     failed = wait_for(lambda: (b := client.get(f"/imports/{broken}", headers=PT).json)["status"] == "Failed" and b, "a failed batch")
     assert failed["lastError"] == "a aspa que abre na linha 2 nunca fecha"

@@ -436,6 +436,9 @@ def test_a_preview_lists_nested_members_as_paths(caller):
     got = looked(caller, json.dumps(records).encode(), "a.json", mapping=json.dumps({"contact.phone": "PhoneNumber"}))
     assert [(c["name"], c["canonical"]) for c in got["columns"]] == [
         ("contact", None), ("contact.phone", "PhoneNumber"), ("contact.home.city", None), ("a.b", None), ("list", None)]
+    values = got["sample"][0]["values"]
+    assert list(values) == ["contact", "a.b", "list", "contact.phone", "contact.home.city"]
+    assert (values["contact.phone"], values["contact.home.city"]) == ("1", "X")
 
 
 def test_of_a_head_the_cut_record_is_ignored(caller):
