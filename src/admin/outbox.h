@@ -62,7 +62,7 @@ struct df_outbox_stuck {
 /* Which rows; what is absent, false or -1 asks for nothing. All borrowed. */
 struct df_outbox_filter {
     struct df_str status; /* a name that the channel has; only for lists */
-    bool given_up;        /* only for lists */
+    bool given_up;        /* not what is tried again by itself */
     struct df_str target; /* a URL without its query, or a name */
     struct df_str error;  /* part of the last error, in any case, or a cause (base/cause.h) */
     int64_t since_ms;     /* of the last try, or of the writing if there was none */
@@ -211,7 +211,7 @@ enum df_code df_outbox_show_row(struct df_db *db, const struct df_channel *c, st
 
 /* A filter as the channel's queries take it. */
 struct df_outbox_bound {
-    struct df_value target, target_query, own, error, since, until;
+    struct df_value target, target_query, own, error, given_up, since, until;
     char target_text[2 * 4 * DF_OUTBOX_TARGET_MAX + 4];
 };
 void df_outbox_bind(const struct df_outbox_filter *f, const struct df_channel *c,
@@ -219,7 +219,7 @@ void df_outbox_bind(const struct df_outbox_filter *f, const struct df_channel *c
 /* The bindings of a DF_ANY. */
 #define DF_OUTBOX_BOUND(b)                                                                         \
     {"target", (b).target}, {"target_query", (b).target_query}, {"own", (b).own},                  \
-        {"error", (b).error}, {"since", (b).since},                                                \
+        {"error", (b).error}, {"given_up", (b).given_up}, {"since", (b).since},                    \
     {                                                                                              \
         "until", (b).until                                                                         \
     }

@@ -205,7 +205,7 @@ static void read_retry_status(struct df_input *in, const struct df_channel *c)
                        c ? df_outbox_status_name(c, DF_OUTBOX_ERROR) : "left out");
 }
 
-#define RETRY_MEMBERS "status", "target", "error", "since", "until", "dryRun", "all"
+#define RETRY_MEMBERS "status", "target", "error", "givenUp", "since", "until", "dryRun", "all"
 
 /* False: the answer is set. No body means the same as {}. */
 static bool read_retry(struct many *m, struct df_input *in, const char *const *known)
@@ -222,6 +222,7 @@ static bool read_retry(struct many *m, struct df_input *in, const char *const *k
     read_retry_status(in, m->only);
     m->filter.target = read_text(in, "target", DF_OUTBOX_TARGET_MAX);
     m->filter.error = read_text(in, "error", DF_OUTBOX_ERROR_MAX);
+    m->filter.given_up = df_input_bool(in, "givenUp", false);
     m->dry_run = df_input_bool(in, "dryRun", false);
     (void)df_input_bool(in, "all", false);
     check_filter(in, &m->filter, df_input_text(in, "since", 40, DF_OPTIONAL),

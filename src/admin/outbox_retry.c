@@ -71,6 +71,7 @@ void df_outbox_bind(const struct df_outbox_filter *f, const struct df_channel *c
     }
     if (f->error.ptr && f->error.len <= (size_t)4 * DF_OUTBOX_ERROR_MAX)
         ret->error = df_text(df_cause_pattern(f->error, a));
+    ret->given_up = df_int(f->given_up ? 1 : 0);
     ret->since = df_time(f->since_ms < 0 ? 0 : f->since_ms);
     ret->until = df_time(f->until_ms < 0 ? end_ms : f->until_ms);
 }
@@ -227,6 +228,8 @@ static void write_filter(const struct df_outbox_filter *f, struct df_json_out *o
         df_json_kv_text(out, "target", f->target);
     if (f->error.ptr)
         df_json_kv_text(out, "error", f->error);
+    if (f->given_up)
+        df_json_kv_bool(out, "givenUp", true);
     if (f->since_ms >= 0)
         df_json_kv_time(out, "since", f->since_ms);
     if (f->until_ms >= 0)

@@ -162,7 +162,8 @@ struct df_channel {
      * - dismissed (at, ids), may be NULL: follows a dismissal, and a retry with `at` NULL
      *
      * The filter: target (NULL: any), target_query (a pattern for the target with a query), own (1:
-     * the target is own_target), error (a pattern with '!' as its escape; NULL: any), since, until.
+     * the target is own_target), error (a pattern with '!' as its escape; NULL: any), since, until;
+     * retries also take given_up (1: not what is tried again by itself).
      */
     const struct df_query *counts;
     const struct df_query *stuck;

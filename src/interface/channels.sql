@@ -564,12 +564,14 @@ WHERE Id = :id AND GatewaySendStatus = 'Error';
 -- name: gateway_retry_total
 SELECT COUNT(*) FROM TB_TICKET_INTERFACE AS c
 WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendDismissedAt IS NULL
+  AND (CAST(:given_up AS INT) = 0 OR c.GatewaySendNextAttemptAt IS NULL)
   AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
   AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
   AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until;
 -- dialect: sqlserver
 SELECT COUNT(*) FROM TB_TICKET_INTERFACE AS c
 WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendDismissedAt IS NULL
+  AND (CAST(:given_up AS INT) = 0 OR c.GatewaySendNextAttemptAt IS NULL)
   AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
   AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
   AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until;
@@ -582,6 +584,7 @@ SET GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendFirst
     GatewaySendHeldAt = NULL, GatewaySendDismissedAt = NULL, GatewaySendNextAttemptAt = :now
 WHERE Id IN (SELECT c.Id FROM TB_TICKET_INTERFACE AS c
              WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendDismissedAt IS NULL
+  AND (CAST(:given_up AS INT) = 0 OR c.GatewaySendNextAttemptAt IS NULL)
   AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
   AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
   AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
@@ -593,6 +596,7 @@ SET GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendFirst
     GatewaySendHeldAt = NULL, GatewaySendDismissedAt = NULL, GatewaySendNextAttemptAt = :now
 WHERE Id = ANY(ARRAY(SELECT c.Id FROM TB_TICKET_INTERFACE AS c
                      WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendDismissedAt IS NULL
+  AND (CAST(:given_up AS INT) = 0 OR c.GatewaySendNextAttemptAt IS NULL)
   AND (CAST(:target AS VARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
   AND (CAST(:error AS VARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS VARCHAR(501))) ESCAPE '!')
   AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until
@@ -605,6 +609,7 @@ SET GatewaySendStatus = 'Pending', GatewaySendAttemptCount = 0, GatewaySendFirst
 OUTPUT inserted.Id
 WHERE Id IN (SELECT TOP (:limit) c.Id FROM TB_TICKET_INTERFACE AS c WITH (UPDLOCK, READPAST, ROWLOCK)
              WHERE c.GatewaySendStatus = 'Error' AND c.GatewaySendDismissedAt IS NULL
+  AND (CAST(:given_up AS INT) = 0 OR c.GatewaySendNextAttemptAt IS NULL)
   AND (CAST(:target AS NVARCHAR(1001)) IS NULL OR CAST(:own AS INT) = 1)
   AND (CAST(:error AS NVARCHAR(501)) IS NULL OR LOWER(c.GatewaySendLastError) LIKE LOWER(CAST(:error AS NVARCHAR(501))) ESCAPE '!')
   AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) >= :since AND COALESCE(c.GatewaySendLastAttemptAt, c.CreatedAt) < :until

@@ -69,6 +69,19 @@ def test_a_filter_is_previewed_and_then_retried(server, box, asked, expected):
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
+def test_only_what_was_given_up_is_retried_if_so_wanted(server, box, channel):
+    over = box.add(channel, "Error", "over", tried=at(2), error="HTTP 400")
+    soon = box.add(channel, "Error", "soon", tried=at(2), due=at(9), error="HTTP 503")
+    asked = {"givenUp": True}
+    assert retry(server, {**asked, "dryRun": True}, channel) == {"matched": 1, "retried": 0, "byChannel": {channel: 1}}
+    assert retry(server, asked, channel)["retried"] == 1
+    assert [whole(server, channel, row)["status"] for row in (over, soon)] == ["Pending", "Error"]
+    assert audit(server)[0]["details"] == {"retried": 1, "givenUp": True}
+    assert retry(server, {"channel": channel, "givenUp": True})["matched"] == 0
+    assert retry(server, {"channel": channel, "givenUp": False})["retried"] == 1
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
 def test_what_is_retried_starts_over(server, box, channel):
     row_id = box.add(channel, "Error", "doc", attempts=5, tried=at(2), error="HTTP 500")
     prefix = "GatewaySend" if channel == "ticket-gateway" else ""
@@ -147,6 +160,7 @@ def test_a_retry_that_fails_on_its_way_tells_what_it_did(server, box, first):
 
 @pytest.mark.parametrize("body,fields", [
     ({}, {"all"}), ({"all": False}, {"all"}), ({"all": "x"}, {"all"}), ({"dryRun": True}, {"all"}),
+    ({"givenUp": True}, {"all"}), ({"givenUp": "x", "all": True}, {"givenUp"}),
     ({"channel": "nothing"}, {"channel"}), ({"channel": ""}, {"channel"}), ({"channel": 5, "all": True}, {"channel"}),
     ({"target": ""}, {"target"}), ({"target": "x" * 1001}, {"target"}), ({"target": ["x"]}, {"target"}),
     ({"error": " "}, {"error"}), ({"error": "x" * 201}, {"error"}), ({"error": {}}, {"error"}),

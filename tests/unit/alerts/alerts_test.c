@@ -483,7 +483,8 @@ static void a_resolution_does_not_overtake_its_alert(void **state)
     struct df_value none = df_null(DF_TEXT);
     assert_ok(df_db_query_int(db,
                               DF_Q(alert_delivery_retry_total, .target = none, .error = none,
-                                   .since = df_time(0), .until = df_time(253402300799000)),
+                                   .given_up = df_int(0), .since = df_time(0),
+                                   .until = df_time(253402300799000)),
                               &again, &err),
               &err);
     assert_int_equal(again, 0);

@@ -371,8 +371,8 @@ static void what_was_given_up_waits_for_a_person(void **state)
                          DF_ANY(&df_q_ack_retry_some, {"now", df_time(df_wall_ms(&ahead))},
                                 {"limit", df_int(10)}, {"target", df_null(DF_TEXT)},
                                 {"target_query", df_null(DF_TEXT)}, {"own", df_int(0)},
-                                {"error", df_null(DF_TEXT)}, {"since", df_time(0)},
-                                {"until", df_time(INT64_C(4102444800000))}),
+                                {"error", df_null(DF_TEXT)}, {"given_up", df_int(1)},
+                                {"since", df_time(0)}, {"until", df_time(INT64_C(4102444800000))}),
                          NULL, &err),
               &err);
     assert_int_equal(testdb_int(db, &cleared), 1);

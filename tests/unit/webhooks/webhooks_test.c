@@ -464,18 +464,19 @@ static int64_t retry_all(void)
     struct df_value none = df_null(DF_TEXT);
     int64_t rows = 0, total = -1;
 
-    assert_ok(
-        df_db_query_int(db,
-                        DF_Q(webhook_retry_total, .target = none, .target_query = none,
-                             .error = none, .since = df_time(0), .until = df_time(253402300799000)),
-                        &total, &err),
-        &err);
-    assert_ok(df_db_each(db,
-                         DF_Q(webhook_retry_some, .now = now_value, .target = none,
-                              .target_query = none, .error = none, .since = df_time(0),
-                              .until = df_time(253402300799000), .limit = df_int(100)),
-                         count_row, &rows, &err),
+    assert_ok(df_db_query_int(db,
+                              DF_Q(webhook_retry_total, .target = none, .target_query = none,
+                                   .error = none, .given_up = df_int(0), .since = df_time(0),
+                                   .until = df_time(253402300799000)),
+                              &total, &err),
               &err);
+    assert_ok(
+        df_db_each(db,
+                   DF_Q(webhook_retry_some, .now = now_value, .target = none, .target_query = none,
+                        .error = none, .given_up = df_int(0), .since = df_time(0),
+                        .until = df_time(253402300799000), .limit = df_int(100)),
+                   count_row, &rows, &err),
+        &err);
     assert_int_equal(rows, total);
     return rows;
 }
