@@ -70,8 +70,8 @@ export interface OutboxAttempt {
 }
 export interface OutboxRetried { id: string; status: 'Pending' | 'PENDING' }
 export interface OutboxRetryFilter {
-  status?: 'Error' | 'FAILED' | null; target?: string | null; error?: string | null; since?: string | null; until?: string | null;
-  all?: boolean | null; dryRun?: boolean | null;
+  status?: 'Error' | 'FAILED' | null; target?: string | null; error?: string | null; givenUp?: boolean | null; since?: string | null;
+  until?: string | null; all?: boolean | null; dryRun?: boolean | null;
 }
 export interface OutboxRetriedAll { matched: number; retried: number; byChannel: { [name: string]: number }; left?: number }
 export interface OutboxDismissed { id: string; status: 'Error' | 'FAILED'; dismissed: boolean }
@@ -144,10 +144,11 @@ export interface Ticket {
   shipmentEvent: string; functionalAckIsRequired: boolean; targetApplicationCode: string; createdAt: string; updatedAt: string;
   payloadVersion: number; status: 'Awaiting' | 'Processing' | 'Processed' | 'Error'; attemptCount: number; lastError: string | null;
   nextAttemptAt: string | null; returnStatus: 'Pending' | 'Sending' | 'Sent' | 'Error'; returnAttemptCount: number; returnLastError: string | null;
-  returnLastAttemptAt: string | null; returnSentAt: string | null; gatewaySendStatus: 'Pending' | 'Sending' | 'Sent' | 'Error';
-  gatewaySendAttemptCount: number; gatewaySendLastError: string | null; gatewaySendLastAttemptAt: string | null; gatewaySendSentAt: string | null;
-  gatewaySendNextAttemptAt: string | null; callbackStatus: 'Pending' | 'Received' | 'Success' | 'Error'; callbackReceivedAt: string | null;
-  callbackCode: string | null; callbackMessage: string | null; rawPayloadJson?: string | null; callbackPayloadJson?: string | null;
+  returnLastAttemptAt: string | null; returnSentAt: string | null; returnNextAttemptAt: string | null;
+  gatewaySendStatus: 'Pending' | 'Sending' | 'Sent' | 'Error'; gatewaySendAttemptCount: number; gatewaySendLastError: string | null;
+  gatewaySendLastAttemptAt: string | null; gatewaySendSentAt: string | null; gatewaySendNextAttemptAt: string | null;
+  callbackStatus: 'Pending' | 'Received' | 'Success' | 'Error'; callbackReceivedAt: string | null; callbackCode: string | null;
+  callbackMessage: string | null; rawPayloadJson?: string | null; callbackPayloadJson?: string | null;
 }
 export interface TicketList { items: Ticket[] }
 export interface TicketPage {
@@ -229,8 +230,9 @@ export interface Usage {
   maintenance: Maintenance;
 }
 export interface BatchItem {
-  sequence: number; row: number | null; status: 'Imported' | 'Error' | 'Skipped'; reason: string | null; errorMessage: string | null;
-  payload: Record<string, unknown> | null; values: Record<string, unknown> | null; chunkId: number | null; createdAt: string; recordCount: number;
+  sequence: number; row: number | null; status: 'Imported' | 'Error' | 'Skipped'; reason: string | null; field: string | null;
+  errorMessage: string | null; payload: Record<string, unknown> | null; values: Record<string, unknown> | null; chunkId: number | null;
+  createdAt: string; recordCount: number;
 }
 export interface BatchItemPage {
   items: BatchItem[]; page: number; pageSize: number; total: number; totalIsEstimate?: true; next: string | null;
@@ -356,8 +358,8 @@ export interface OutboxTarget {
   pausedBy?: string | null; lastError?: string | null; lastFailedAt?: string | null; arrived?: number; lastArrivedAt?: string | null;
 }
 export interface OutboxRetryAny {
-  channel?: string | null; status?: 'Error' | 'FAILED' | null; target?: string | null; error?: string | null; since?: string | null;
-  until?: string | null; all?: boolean | null; dryRun?: boolean | null;
+  channel?: string | null; status?: 'Error' | 'FAILED' | null; target?: string | null; error?: string | null; givenUp?: boolean | null;
+  since?: string | null; until?: string | null; all?: boolean | null; dryRun?: boolean | null;
 }
 export interface OutboxPause { target?: string | null }
 export interface AdminTicket {
@@ -365,12 +367,12 @@ export interface AdminTicket {
   shipmentEvent: string; functionalAckIsRequired: boolean; targetApplicationCode: string; createdAt: string; updatedAt: string;
   payloadVersion: number; status: 'Awaiting' | 'Processing' | 'Processed' | 'Error'; attemptCount: number; lastError: string | null;
   nextAttemptAt: string | null; returnStatus: 'Pending' | 'Sending' | 'Sent' | 'Error'; returnAttemptCount: number; returnLastError: string | null;
-  returnLastAttemptAt: string | null; returnSentAt: string | null; gatewaySendStatus: 'Pending' | 'Sending' | 'Sent' | 'Error';
-  gatewaySendAttemptCount: number; gatewaySendLastError: string | null; gatewaySendLastAttemptAt: string | null; gatewaySendSentAt: string | null;
-  gatewaySendNextAttemptAt: string | null; callbackStatus: 'Pending' | 'Received' | 'Success' | 'Error'; callbackReceivedAt: string | null;
-  callbackCode: string | null; callbackMessage: string | null; rawPayloadJson?: string | null; callbackPayloadJson?: string | null;
-  clientId?: string | null; tryCount?: number; firstFailedAt?: string | null; gatewaySendTryCount?: number; gatewaySendFirstFailedAt?: string | null;
-  givenUp?: boolean; willRetry?: boolean;
+  returnLastAttemptAt: string | null; returnSentAt: string | null; returnNextAttemptAt: string | null;
+  gatewaySendStatus: 'Pending' | 'Sending' | 'Sent' | 'Error'; gatewaySendAttemptCount: number; gatewaySendLastError: string | null;
+  gatewaySendLastAttemptAt: string | null; gatewaySendSentAt: string | null; gatewaySendNextAttemptAt: string | null;
+  callbackStatus: 'Pending' | 'Received' | 'Success' | 'Error'; callbackReceivedAt: string | null; callbackCode: string | null;
+  callbackMessage: string | null; rawPayloadJson?: string | null; callbackPayloadJson?: string | null; clientId?: string | null; tryCount?: number;
+  firstFailedAt?: string | null; gatewaySendTryCount?: number; gatewaySendFirstFailedAt?: string | null; givenUp?: boolean; willRetry?: boolean;
 }
 export interface AdminTicketPage {
   items: AdminTicket[]; page: number; pageSize: number; total: number; totalIsEstimate?: boolean; next?: string;
@@ -388,13 +390,14 @@ export interface AdminTicketWhole {
   shipmentEvent: string; functionalAckIsRequired: boolean; targetApplicationCode: string; createdAt: string; updatedAt: string;
   payloadVersion: number; status: 'Awaiting' | 'Processing' | 'Processed' | 'Error'; attemptCount: number; lastError: string | null;
   nextAttemptAt: string | null; returnStatus: 'Pending' | 'Sending' | 'Sent' | 'Error'; returnAttemptCount: number; returnLastError: string | null;
-  returnLastAttemptAt: string | null; returnSentAt: string | null; gatewaySendStatus: 'Pending' | 'Sending' | 'Sent' | 'Error';
-  gatewaySendAttemptCount: number; gatewaySendLastError: string | null; gatewaySendLastAttemptAt: string | null; gatewaySendSentAt: string | null;
-  gatewaySendNextAttemptAt: string | null; callbackStatus: 'Pending' | 'Received' | 'Success' | 'Error'; callbackReceivedAt: string | null;
-  callbackCode: string | null; callbackMessage: string | null; rawPayloadJson?: string | null; callbackPayloadJson?: string | null;
-  clientId?: string | null; tryCount?: number; firstFailedAt?: string | null; gatewaySendTryCount?: number; gatewaySendFirstFailedAt?: string | null;
-  givenUp?: boolean; acks?: TicketSending[]; returns?: TicketSending[]; attempts?: TicketAttempt[]; willRetry?: boolean; payload?: string | null;
-  payloadMasked?: boolean; waitingFor?: WaitingFor | null;
+  returnLastAttemptAt: string | null; returnSentAt: string | null; returnNextAttemptAt: string | null;
+  gatewaySendStatus: 'Pending' | 'Sending' | 'Sent' | 'Error'; gatewaySendAttemptCount: number; gatewaySendLastError: string | null;
+  gatewaySendLastAttemptAt: string | null; gatewaySendSentAt: string | null; gatewaySendNextAttemptAt: string | null;
+  callbackStatus: 'Pending' | 'Received' | 'Success' | 'Error'; callbackReceivedAt: string | null; callbackCode: string | null;
+  callbackMessage: string | null; rawPayloadJson?: string | null; callbackPayloadJson?: string | null; clientId?: string | null; tryCount?: number;
+  firstFailedAt?: string | null; gatewaySendTryCount?: number; gatewaySendFirstFailedAt?: string | null; givenUp?: boolean; acks?: TicketSending[];
+  returns?: TicketSending[]; attempts?: TicketAttempt[]; willRetry?: boolean; payload?: string | null; payloadMasked?: boolean;
+  waitingFor?: WaitingFor | null;
 }
 export interface SearchResult { items: SearchItem[]; complete: boolean }
 export interface SearchItem {

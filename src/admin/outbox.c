@@ -335,7 +335,15 @@ enum df_code df_outbox_json_overview(struct df_db *db, const struct df_delivery 
     return code;
 }
 
-static void write_members(const struct df_outbox_row *row, struct df_json_out *out)
+int64_t df_outbox_next_ms(struct df_delivery *d, const struct df_channel *c,
+                          const struct df_outbox_row *row)
+{
+    if (!row->held_for.ptr || row->due_ms < 0)
+        return row->due_ms;
+    return d ? df_delivery_probe_ms(d, df_str_c(c->name), row->held_for) : -1;
+}
+
+static void write_members(const struct df_outbox_row *row, int64_t next_ms, struct df_json_out *out)
 {
     df_json_kv_text(out, "id", row->id);
     df_json_kv_text(out, "reference", row->reference);
@@ -345,7 +353,7 @@ static void write_members(const struct df_outbox_row *row, struct df_json_out *o
     df_json_kv_time(out, "createdAt", row->created_ms);
     df_json_kv_time(out, "lastAttemptAt", row->last_attempt_ms);
     df_json_kv_time(out, "sentAt", row->sent_ms);
-    df_json_kv_time(out, "nextAttemptAt", row->due_ms);
+    df_json_kv_time(out, "nextAttemptAt", next_ms);
     df_json_kv_text(out, "lastError", row->error);
     df_json_kv_int(out, "tries", row->tries);
     df_json_kv_time(out, "firstFailedAt", row->first_failed_ms);
@@ -355,19 +363,26 @@ static void write_members(const struct df_outbox_row *row, struct df_json_out *o
     df_json_kv_time(out, "dismissedAt", row->dismissed_ms);
 }
 
+struct paging {
+    struct df_json_out *out;
+    struct df_delivery *delivery;
+    const struct df_channel *channel;
+};
+
 static void write_row_item(void *arg, const struct df_outbox_row *row)
 {
-    struct df_json_out *out = arg;
-    df_json_open(out, '{');
-    write_members(row, out);
-    df_json_close(out, '}');
+    const struct paging *p = arg;
+    df_json_open(p->out, '{');
+    write_members(row, df_outbox_next_ms(p->delivery, p->channel, row), p->out);
+    df_json_close(p->out, '}');
 }
 
-enum df_code df_outbox_json_page(struct df_db *db, const struct df_channel *c,
-                                 const struct df_outbox_filter *f, struct df_page *p,
-                                 struct df_json_out *out, struct df_err *err)
+enum df_code df_outbox_json_page(struct df_db *db, struct df_delivery *d,
+                                 const struct df_channel *c, const struct df_outbox_filter *f,
+                                 struct df_page *p, struct df_json_out *out, struct df_err *err)
 {
-    struct df_outbox_view view = {.row = write_row_item, .arg = out};
+    struct paging paging = {out, d, c};
+    struct df_outbox_view view = {.row = write_row_item, .arg = &paging};
     df_page_open(out);
     enum df_code code = df_outbox_list(db, c, f, p, true, &view, err);
     df_page_close(p, out);
@@ -414,6 +429,7 @@ static void note_why(struct showing *s, const struct df_outbox_row *row)
         .target = df_arena_str(&s->arena, target),
         .missing = s->channel->missing,
         .failed = row->first_failed_ms >= 0 || row->attempts > 0,
+        .held = row->held_for.ptr,
         .created_ms = row->created_ms,
         .last_attempt_ms = row->last_attempt_ms,
         .due_ms = row->due_ms,
@@ -426,7 +442,7 @@ static void write_detail(void *arg, const struct df_outbox_row *row)
     struct df_json_out *out = s->out;
 
     df_json_open(out, '{');
-    write_members(row, out);
+    write_members(row, df_outbox_next_ms(s->look->delivery, s->channel, row), out);
     if (row->correlation_id.ptr)
         df_json_kv_text(out, "correlationId", row->correlation_id);
     write_payload(s, row->payload);
@@ -461,7 +477,7 @@ enum df_code df_outbox_json_row(struct df_db *db, const struct df_channel *c, st
     df_arena_init(&s.arena);
     enum df_code code = df_outbox_get(db, c, id, &view, err);
     if (code == DF_OK)
-        code = df_why_find(db, &s.why, look->breakers, look->now_ms, &s.arena, &why, err);
+        code = df_why_find(db, &s.why, look->delivery, look->now_ms, &s.arena, &why, err);
     if (code == DF_OK) {
         df_json_close(out, ']');
         df_why_write(&why, out);

@@ -15,8 +15,7 @@
 extern const struct df_route df_outbox_routes[]; /* argument: a struct df_delivery */
 /* What the routes of single rows, of causes and of exports work with. */
 struct df_outbox_scene {
-    const struct df_delivery *delivery;
-    struct df_breakers *breakers;
+    struct df_delivery *delivery;
     const struct df_masker *masker;
     const char *temp_dir; /* for exports */
 };
@@ -97,6 +96,11 @@ struct df_outbox_row {
     struct df_str correlation_id; /* absent: it is the reference */
 };
 
+/* When the row is tried next. One that waits for its target: when that is probed next, as this
+ * process knows it; -1: not at all, or it does not know. The engine may be NULL. */
+int64_t df_outbox_next_ms(struct df_delivery *d, const struct df_channel *c,
+                          const struct df_outbox_row *row);
+
 /* Receives rows; what it is given is borrowed for the call. */
 struct df_outbox_view {
     void (*row)(void *arg, const struct df_outbox_row *row);
@@ -168,13 +172,15 @@ enum df_code df_outbox_pause(struct df_db *db, struct df_str channel, struct df_
 
 enum df_code df_outbox_json_overview(struct df_db *db, const struct df_delivery *d,
                                      struct df_json_out *out, struct df_err *err) DF_MUST_CHECK;
-enum df_code df_outbox_json_page(struct df_db *db, const struct df_channel *c,
-                                 const struct df_outbox_filter *f, struct df_page *p,
-                                 struct df_json_out *out, struct df_err *err) DF_MUST_CHECK;
+/* The engine, which tells of the next probe, may be NULL. */
+enum df_code df_outbox_json_page(struct df_db *db, struct df_delivery *d,
+                                 const struct df_channel *c, const struct df_outbox_filter *f,
+                                 struct df_page *p, struct df_json_out *out,
+                                 struct df_err *err) DF_MUST_CHECK;
 /* How a row is shown alone. */
 struct df_outbox_look {
     const struct df_masker *masker; /* of the payload; NULL: it is shown as it is */
-    struct df_breakers *breakers;   /* tell of the next probe; may be NULL */
+    struct df_delivery *delivery;   /* tells of the next probe; may be NULL */
     int64_t now_ms;
 };
 enum df_code df_outbox_json_row(struct df_db *db, const struct df_channel *c, struct df_str id,

@@ -113,7 +113,7 @@ static bool read_list(struct df_work *w, struct df_input *in)
 static enum df_code run_list(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct call *c = (struct call *)w;
-    return df_outbox_json_page(db, c->channel, &c->filter, &w->page, &w->json, err);
+    return df_outbox_json_page(db, w->arg, c->channel, &c->filter, &w->page, &w->json, err);
 }
 
 static const struct df_handler list = {

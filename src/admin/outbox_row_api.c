@@ -33,7 +33,7 @@ static enum df_code run_show(struct df_db *db, struct df_work *w, struct df_err 
     const struct showing *s = (const struct showing *)w;
     const struct df_outbox_scene *scene = w->arg;
     const struct df_outbox_look look = {.masker = s->reveal ? NULL : scene->masker,
-                                        .breakers = scene->breakers,
+                                        .delivery = scene->delivery,
                                         .now_ms = w->now_ms};
 
     return df_outbox_json_row(db, s->channel, df_req_param(w->req, "id"), &look, &w->json, err);
@@ -54,7 +54,7 @@ static enum df_code run_reveal(struct df_db *db, struct df_work *w, struct df_er
 }
 
 static const struct df_handler reveal = {
-    .size = sizeof(struct showing), .writes = true, .run = run_reveal};
+    .size = sizeof(struct showing), .writes = true, .tells = true, .run = run_reveal};
 
 static bool read_show(struct df_work *w, struct df_input *in)
 {
@@ -66,6 +66,7 @@ static bool read_show(struct df_work *w, struct df_input *in)
 
 static const struct df_handler show = {.size = sizeof(struct showing),
                                        .max_answer = ANSWER_MAX,
+                                       .tells = true,
                                        .prepare = read_show,
                                        .run = run_show};
 
@@ -138,7 +139,9 @@ struct export
 
 static void write_csv(void *arg, const struct df_outbox_row *row)
 {
-    struct df_buf *out = &((struct export *)arg)->e.text;
+    struct export *x = arg;
+    const struct df_outbox_scene *scene = x->e.w.arg;
+    struct df_buf *out = &x->e.text;
 
     df_csv_text(out, row->id, ',');
     df_csv_text(out, row->reference, ',');
@@ -149,7 +152,7 @@ static void write_csv(void *arg, const struct df_outbox_row *row)
     df_csv_time(out, row->created_ms, ',');
     df_csv_time(out, row->last_attempt_ms, ',');
     df_csv_time(out, row->sent_ms, ',');
-    df_csv_time(out, row->due_ms, ',');
+    df_csv_time(out, df_outbox_next_ms(scene->delivery, x->channel, row), ',');
     df_buf_addz(out, row->will_retry ? "true," : "false,");
     df_buf_addz(out, row->given_up ? "true," : "false,");
     df_csv_text(out, row->error, '\n');

@@ -182,7 +182,7 @@ static void show_row(void *arg, const struct df_outbox_row *r)
         add_wait(l, &(struct wait){l->row_channel, l->row_id, "person", keep(l, r->target), -1});
     else if (r->held_for.ptr)
         add_wait(l, &(struct wait){l->row_channel, l->row_id, "target", keep(l, r->held_for),
-                                   r->due_ms});
+                                   df_delivery_probe_ms(l->w.arg, l->row_channel, r->held_for)});
     else if (!sent && r->due_ms >= 0)
         add_wait(l,
                  &(struct wait){l->row_channel, l->row_id, "due", keep(l, r->target), r->due_ms});

@@ -134,7 +134,7 @@ static void print_line(void *arg, const struct df_outbox_row *row)
                 (int)row->status.len, row->status.ptr, ATTEMPTS_WIDTH, (long long)row->attempts);
     add_time(&s->out, row->created_ms);
     df_buf_addz(&s->out, "  ");
-    add_time(&s->out, row->due_ms);
+    add_time(&s->out, df_outbox_next_ms(NULL, s->channel, row));
     df_buf_addz(&s->out, "  ");
     add_clean(&s->out, row->reference, false);
     if (row->error.len > 0) {
@@ -182,7 +182,7 @@ static void print_row(void *arg, const struct df_outbox_row *row)
     add_time_field(&s->out, "last attempt", row->last_attempt_ms);
     add_time_field(&s->out, "first failed", row->first_failed_ms);
     add_time_field(&s->out, "sent", row->sent_ms);
-    add_time_field(&s->out, "next attempt", row->due_ms);
+    add_time_field(&s->out, "next attempt", df_outbox_next_ms(NULL, s->channel, row));
     if (row->dismissed_ms >= 0)
         add_time_field(&s->out, "dismissed", row->dismissed_ms);
     if (row->held_for.ptr)
@@ -492,7 +492,7 @@ static enum df_code list_rows(struct session *s, struct df_err *err)
         s->page.list = s->list;
     }
     if (s->channel && s->json)
-        return df_outbox_json_page(s->db, s->channel, &s->filter, &s->page, &s->jout, err);
+        return df_outbox_json_page(s->db, NULL, s->channel, &s->filter, &s->page, &s->jout, err);
     if (s->channel)
         return print_page(s, err);
     if (s->json)

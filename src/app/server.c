@@ -146,10 +146,8 @@ static void bind_routes(struct df_server *s, const struct df_route *extra)
                                    .locks = s->app.locks,
                                    .consumer = s->app.consumer};
     s->maintenance = set->imports.maintenance_windows;
-    s->outbox = (struct df_outbox_scene){.delivery = s->app.delivery,
-                                         .breakers = s->app.outbound.breakers,
-                                         .masker = s->app.masker,
-                                         .temp_dir = set->data_dir};
+    s->outbox = (struct df_outbox_scene){
+        .delivery = s->app.delivery, .masker = s->app.masker, .temp_dir = set->data_dir};
     s->attention =
         df_attention_new(&(struct df_attention_options){.clock = s->app.access.clock,
                                                         .delivery = s->app.delivery,

@@ -63,4 +63,8 @@ const struct df_channel *df_delivery_channel(const struct df_delivery *d, size_t
 /* NULL: there is none of that name. */
 const struct df_channel *df_delivery_find(const struct df_delivery *d, struct df_str name);
 
+/* When the target of a channel is probed next (wall clock), with rows that wait for it. -1: the
+ * target is not away, or is paused, or this process does not send to it. Any thread. */
+int64_t df_delivery_probe_ms(struct df_delivery *d, struct df_str channel, struct df_str target);
+
 #endif

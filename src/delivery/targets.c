@@ -201,6 +201,25 @@ static struct df_out_gate gate_of(struct df_delivery *d, const struct delivery_t
     return gate;
 }
 
+int64_t df_delivery_probe_ms(struct df_delivery *d, struct df_str channel, struct df_str target)
+{
+    char key[DELIVERY_TARGET_MAX + 64];
+    int len = snprintf(key, sizeof(key), DF_STR_FMT " " DF_STR_FMT, DF_STR_ARG(channel),
+                       DF_STR_ARG(target));
+    int64_t at_ms = -1;
+
+    if (len <= 0 || (size_t)len >= sizeof(key))
+        return -1;
+    df_lock(&d->lock);
+    const struct delivery_target *t = df_map_get(&d->targets, df_str_n(key, (size_t)len));
+    if (t && !t->paused) {
+        struct df_out_gate gate = gate_of(d, t);
+        at_ms = gate.closed ? -1 : df_wall_ms(d->opt.clock) + gate.wait_ms;
+    }
+    df_unlock(&d->lock);
+    return at_ms;
+}
+
 const char *delivery_target_blocks(struct df_delivery *d, const struct delivery_row *row)
 {
     const struct delivery_target *t = row->target;

@@ -45,27 +45,29 @@ static int64_t seconds_to(int64_t at_ms, int64_t now_ms)
 }
 
 static void explain_down(const struct df_why_row *row, const struct state *s,
-                         struct df_breakers *breakers, int64_t now_ms, struct df_why *ret)
+                         struct df_delivery *delivery, int64_t now_ms, struct df_why *ret)
 {
-    struct df_str key = df_arena_printf(s->arena, DF_STR_FMT " " DF_STR_FMT,
-                                        DF_STR_ARG(row->channel), DF_STR_ARG(row->target));
-    struct df_str cause = s->error.len > 0 ? df_cause_of(s->error, s->arena) : DF_STR("");
-    struct df_breaker_snapshot b;
+    int64_t probe_ms = delivery ? df_delivery_probe_ms(delivery, row->channel, row->target) : -1;
     char since[DF_TIME_LEN + 1];
 
     ret->code = "TargetAway";
     ret->since_ms = s->down_ms;
-    ret->next_ms = row->due_ms;
-    if (breakers && df_breakers_look(breakers, key, &b) && b.state != DF_BREAKER_CLOSED)
-        ret->next_ms = now_ms + b.retry_ms;
-    ret->detail = df_arena_printf(
-        s->arena, DF_STR_FMT " is unreachable since %s UTC, next probe in %lld s%s" DF_STR_FMT,
-        DF_STR_ARG(row->target), clock_text(s->down_ms, now_ms, since),
-        (long long)seconds_to(ret->next_ms, now_ms), cause.len > 0 ? ": " : "", DF_STR_ARG(cause));
+    ret->next_ms = probe_ms >= 0 || row->held ? probe_ms : row->due_ms;
+    (void)clock_text(s->down_ms, now_ms, since);
+    ret->detail =
+        probe_ms < 0
+            ? df_arena_printf(s->arena, DF_STR_FMT " is unreachable since %s UTC",
+                              DF_STR_ARG(row->target), since)
+            : df_arena_printf(
+                  s->arena, DF_STR_FMT " is unreachable since %s UTC, next probe in %lld s",
+                  DF_STR_ARG(row->target), since, (long long)seconds_to(probe_ms, now_ms));
+    if (s->error.len > 0)
+        ret->detail = df_arena_printf(s->arena, DF_STR_FMT ": " DF_STR_FMT, DF_STR_ARG(ret->detail),
+                                      DF_STR_ARG(df_cause_of(s->error, s->arena)));
 }
 
 static void explain(const struct df_why_row *row, const struct state *s,
-                    struct df_breakers *breakers, int64_t now_ms, struct df_why *ret)
+                    struct df_delivery *delivery, int64_t now_ms, struct df_why *ret)
 {
     char at[DF_TIME_LEN + 1];
 
@@ -81,7 +83,7 @@ static void explain(const struct df_why_row *row, const struct state *s,
             df_arena_printf(s->arena, "paused by " DF_STR_FMT " since %s UTC",
                             DF_STR_ARG(s->paused_by), clock_text(s->paused_ms, now_ms, at));
     } else if (s->down_ms >= 0) {
-        explain_down(row, s, breakers, now_ms, ret);
+        explain_down(row, s, delivery, now_ms, ret);
     } else if (row->failed && row->due_ms > now_ms) {
         ret->code = "Backoff";
         ret->since_ms = row->last_attempt_ms;
@@ -96,7 +98,7 @@ static void explain(const struct df_why_row *row, const struct state *s,
 }
 
 enum df_code df_why_find(struct df_db *db, const struct df_why_row *row,
-                         struct df_breakers *breakers, int64_t now_ms, struct df_arena *a,
+                         struct df_delivery *delivery, int64_t now_ms, struct df_arena *a,
                          struct df_why *ret, struct df_err *err)
 {
     struct state s = {.arena = a, .down_ms = -1, .paused_ms = -1};
@@ -109,7 +111,7 @@ enum df_code df_why_find(struct df_db *db, const struct df_why_row *row,
         db, DF_Q(target_state, .channel = df_text(row->channel), .target = df_text(target)),
         read_state, &s, err);
     if (code == DF_OK)
-        explain(row, &s, breakers, now_ms, ret);
+        explain(row, &s, delivery, now_ms, ret);
     return code;
 }
 
@@ -122,7 +124,7 @@ void df_why_write(const struct df_why *why, struct df_json_out *out)
     }
     df_json_open(out, '{');
     df_json_kv_text(out, "code", df_str_c(why->code));
-    df_json_kv_text(out, "detail", why->detail);
+    df_json_kv_told(out, "detail", why->detail);
     df_json_kv_time(out, "since", why->since_ms);
     df_json_kv_time(out, "next", why->next_ms);
     df_json_close(out, '}');

@@ -29,8 +29,11 @@ enum df_code df_shown_counterparty(struct df_db *db, int64_t id, int64_t *room, 
                                    struct df_shown *ret, struct df_err *err) DF_MUST_CHECK;
 
 /* Writes a ticket's members to an open object. r stands on a row `ticket`; shown NULL: without the
- * payloads. */
+ * payloads. The engine, which tells of the next probe, may be NULL. */
 void df_shown_write_ticket(const struct df_result *r, const struct df_shown *shown,
-                           struct df_json_out *out);
+                           struct df_delivery *d, struct df_json_out *out);
+/* When a row of the channel is tried next. held_for: the target that it waits for; absent: none. */
+int64_t df_shown_next_ms(struct df_delivery *d, const char *channel, struct df_str held_for,
+                         int64_t due_ms);
 
 #endif

@@ -222,6 +222,13 @@ SELECT t.Id, t.BusinessEntity, t.BusinessDocId, t.PhaseCode, t.CompanyCode, t.Br
        t.GatewaySendStatus, t.GatewaySendAttemptCount, t.GatewaySendLastError, t.GatewaySendLastAttemptAt, t.GatewaySendSentAt,
        t.GatewaySendNextAttemptAt,
        t.CallbackStatus, t.CallbackReceivedAt, t.CallbackCode, t.CallbackMessage,
+       (SELECT MIN(o.NextAttemptAt) FROM TB_TICKET_RETURN_OUTBOX AS o
+        WHERE o.BusinessEntity = t.BusinessEntity AND o.BusinessDocId = t.BusinessDocId
+          AND o.PhaseCode = t.PhaseCode) AS ReturnNextAttemptAt,
+       (SELECT MIN(d.Target) FROM TB_TICKET_RETURN_OUTBOX AS o JOIN DeliveryTargets AS d ON d.Id = o.HeldFor
+        WHERE o.BusinessEntity = t.BusinessEntity AND o.BusinessDocId = t.BusinessDocId
+          AND o.PhaseCode = t.PhaseCode) AS ReturnHeldTarget,
+       (SELECT d.Target FROM DeliveryTargets AS d WHERE d.Id = t.GatewaySendHeldFor) AS GatewayHeldTarget,
        t.TryCount, t.FirstFailedAt, t.GatewaySendTryCount, t.GatewaySendFirstFailedAt,
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = t.ClientId) AS ClientIdentifier
 FROM TB_TICKET_INTERFACE AS t
@@ -238,9 +245,15 @@ SELECT t.Id, t.BusinessEntity, t.BusinessDocId, t.PhaseCode, t.CompanyCode, t.Br
        t.GatewaySendStatus, t.GatewaySendAttemptCount, t.GatewaySendLastError, t.GatewaySendLastAttemptAt, t.GatewaySendSentAt,
        t.GatewaySendNextAttemptAt,
        t.CallbackStatus, t.CallbackReceivedAt, t.CallbackCode, t.CallbackMessage,
+       (SELECT MIN(o.NextAttemptAt) FROM TB_TICKET_RETURN_OUTBOX AS o
+        WHERE o.BusinessEntity = t.BusinessEntity AND o.BusinessDocId = t.BusinessDocId
+          AND o.PhaseCode = t.PhaseCode) AS ReturnNextAttemptAt,
+       (SELECT MIN(d.Target) FROM TB_TICKET_RETURN_OUTBOX AS o JOIN DeliveryTargets AS d ON d.Id = o.HeldFor
+        WHERE o.BusinessEntity = t.BusinessEntity AND o.BusinessDocId = t.BusinessDocId
+          AND o.PhaseCode = t.PhaseCode) AS ReturnHeldTarget,
+       (SELECT d.Target FROM DeliveryTargets AS d WHERE d.Id = t.GatewaySendHeldFor) AS GatewayHeldTarget,
        t.TryCount, t.FirstFailedAt, t.GatewaySendTryCount, t.GatewaySendFirstFailedAt,
        (SELECT k.ClientIdentifier FROM Clients AS k WHERE k.Id = t.ClientId) AS ClientIdentifier,
-       (SELECT d.Target FROM DeliveryTargets AS d WHERE d.Id = t.GatewaySendHeldFor) AS GatewayHeldTarget,
        t.GatewaySendSentStatus, t.GatewaySendSentMs
 FROM TB_TICKET_INTERFACE AS t
 WHERE t.Id = :id;
@@ -249,14 +262,16 @@ WHERE t.Id = :id;
 -- name: ticket_acks
 -- row: ticket_sendings
 SELECT o.Id, o.TargetUrl, o.Status, o.AttemptCount, o.TryCount, o.CreatedAt, o.LastAttemptAt, o.SentAt, o.NextAttemptAt,
-       o.FirstFailedAt, o.LastError, o.SentStatus, o.SentMs
+       o.FirstFailedAt, o.LastError, o.SentStatus, o.SentMs,
+       (SELECT d.Target FROM DeliveryTargets AS d WHERE d.Id = o.HeldFor) AS HeldTarget
 FROM TB_FUNCTIONAL_ACK_OUTBOX AS o
 WHERE o.BusinessDocId = CAST(:doc AS VARCHAR(101))
 ORDER BY o.Id DESC
 LIMIT :limit;
 -- dialect: sqlserver
 SELECT TOP (:limit) o.Id, o.TargetUrl, o.Status, o.AttemptCount, o.TryCount, o.CreatedAt, o.LastAttemptAt, o.SentAt, o.NextAttemptAt,
-       o.FirstFailedAt, o.LastError, o.SentStatus, o.SentMs
+       o.FirstFailedAt, o.LastError, o.SentStatus, o.SentMs,
+       (SELECT d.Target FROM DeliveryTargets AS d WHERE d.Id = o.HeldFor) AS HeldTarget
 FROM TB_FUNCTIONAL_ACK_OUTBOX AS o
 WHERE o.BusinessDocId = CAST(:doc AS VARCHAR(101))
 ORDER BY o.Id DESC;
@@ -264,14 +279,16 @@ ORDER BY o.Id DESC;
 -- name: ticket_returns
 -- row: ticket_sendings
 SELECT o.Id, o.TargetUrl, o.Status, o.AttemptCount, o.TryCount, o.CreatedAt, o.LastAttemptAt, o.SentAt, o.NextAttemptAt,
-       o.FirstFailedAt, o.LastError, o.SentStatus, o.SentMs
+       o.FirstFailedAt, o.LastError, o.SentStatus, o.SentMs,
+       (SELECT d.Target FROM DeliveryTargets AS d WHERE d.Id = o.HeldFor) AS HeldTarget
 FROM TB_TICKET_RETURN_OUTBOX AS o
 WHERE o.BusinessEntity = CAST(:entity AS VARCHAR(101)) AND o.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND o.PhaseCode = :phase
 ORDER BY o.Id DESC
 LIMIT :limit;
 -- dialect: sqlserver
 SELECT TOP (:limit) o.Id, o.TargetUrl, o.Status, o.AttemptCount, o.TryCount, o.CreatedAt, o.LastAttemptAt, o.SentAt, o.NextAttemptAt,
-       o.FirstFailedAt, o.LastError, o.SentStatus, o.SentMs
+       o.FirstFailedAt, o.LastError, o.SentStatus, o.SentMs,
+       (SELECT d.Target FROM DeliveryTargets AS d WHERE d.Id = o.HeldFor) AS HeldTarget
 FROM TB_TICKET_RETURN_OUTBOX AS o
 WHERE o.BusinessEntity = CAST(:entity AS VARCHAR(101)) AND o.BusinessDocId = CAST(:doc AS VARCHAR(101)) AND o.PhaseCode = :phase
 ORDER BY o.Id DESC;
@@ -285,7 +302,14 @@ SELECT Id, BusinessEntity, BusinessDocId, PhaseCode, CompanyCode, BranchCode, De
        ReturnStatus, ReturnAttemptCount, ReturnLastError, ReturnLastAttemptAt, ReturnSentAt,
        GatewaySendStatus, GatewaySendAttemptCount, GatewaySendLastError, GatewaySendLastAttemptAt, GatewaySendSentAt,
        GatewaySendNextAttemptAt,
-       CallbackStatus, CallbackReceivedAt, CallbackCode, CallbackMessage
+       CallbackStatus, CallbackReceivedAt, CallbackCode, CallbackMessage,
+       (SELECT MIN(o.NextAttemptAt) FROM TB_TICKET_RETURN_OUTBOX AS o
+        WHERE o.BusinessEntity = TB_TICKET_INTERFACE.BusinessEntity AND o.BusinessDocId = TB_TICKET_INTERFACE.BusinessDocId
+          AND o.PhaseCode = TB_TICKET_INTERFACE.PhaseCode) AS ReturnNextAttemptAt,
+       (SELECT MIN(d.Target) FROM TB_TICKET_RETURN_OUTBOX AS o JOIN DeliveryTargets AS d ON d.Id = o.HeldFor
+        WHERE o.BusinessEntity = TB_TICKET_INTERFACE.BusinessEntity AND o.BusinessDocId = TB_TICKET_INTERFACE.BusinessDocId
+          AND o.PhaseCode = TB_TICKET_INTERFACE.PhaseCode) AS ReturnHeldTarget,
+       (SELECT d.Target FROM DeliveryTargets AS d WHERE d.Id = TB_TICKET_INTERFACE.GatewaySendHeldFor) AS GatewayHeldTarget
 FROM TB_TICKET_INTERFACE
 WHERE Id IN EACH_INT(:ids)
 ORDER BY CASE WHEN CAST(:oldest AS INT) = 1 THEN CreatedAt END, CASE WHEN CAST(:oldest AS INT) = 1 THEN Id END,

@@ -83,7 +83,7 @@ static void write_item(void *arg, struct df_result *r)
     struct df_json_out *out = &l->w.json;
 
     df_json_open(out, '{');
-    df_shown_write_ticket(r, NULL, out);
+    df_shown_write_ticket(r, NULL, df_interface_options_of(l->w.arg)->delivery, out);
     write_more(r, out);
     df_json_close(out, '}');
 }
@@ -339,9 +339,14 @@ struct whole {
     /* What was sent for it, by channel. */
     struct sending sendings[SENDINGS_SHOWN];
     size_t count;
-    const char *channel; /* whose attempts are being written */
+    const char *channel; /* whose rows, or attempts, are being written */
     int64_t row;
 };
+
+static struct df_delivery *delivery_of(const struct whole *t)
+{
+    return df_interface_options_of(t->w.arg)->delivery;
+}
 
 /* What the ticket waits for: first its processing, then the gateway. */
 static void note_why(struct whole *t, const struct df_result *r)
@@ -352,7 +357,8 @@ static void note_why(struct whole *t, const struct df_result *r)
         .channel = processing ? DF_STR("tickets") : DF_STR("ticket-gateway"),
         .target = processing ? DF_STR_NULL
                              : df_arena_str(df_req_arena(t->w.req),
-                                            df_col_text(r, ticket_whole_GatewayHeldTarget)),
+                                            df_col_text(r, ticket_GatewayHeldTarget)),
+        .held = !processing && !df_col_null(r, ticket_GatewayHeldTarget),
         .failed = processing ? !df_col_null(r, ticket_whole_FirstFailedAt)
                              : !df_col_null(r, ticket_whole_GatewaySendFirstFailedAt),
         .created_ms = df_col_time(r, ticket_CreatedAt),
@@ -394,7 +400,7 @@ static void write_whole(void *arg, struct df_result *r)
                              df_col_time(r, ticket_whole_GatewaySendLastAttemptAt),
                              df_col_int(r, ticket_whole_GatewaySendSentStatus),
                              df_col_int(r, ticket_whole_GatewaySendSentMs));
-    df_shown_write_ticket(r, &t->payloads, &t->w.json);
+    df_shown_write_ticket(r, &t->payloads, delivery_of(t), &t->w.json);
     df_json_kv_text(&t->w.json, "payload", t->payloads.raw);
     df_json_kv_bool(&t->w.json, "payloadMasked", t->masked);
     write_more(r, &t->w.json);
@@ -421,7 +427,10 @@ static void write_sending(void *arg, struct df_result *r)
     df_json_kv_time(out, "createdAt", df_col_time(r, ticket_sendings_CreatedAt));
     df_json_kv_time(out, "lastAttemptAt", df_col_time(r, ticket_sendings_LastAttemptAt));
     df_json_kv_time(out, "sentAt", df_col_time(r, ticket_sendings_SentAt));
-    df_json_kv_time(out, "nextAttemptAt", df_col_time(r, ticket_sendings_NextAttemptAt));
+    df_json_kv_time(out, "nextAttemptAt",
+                    df_shown_next_ms(delivery_of(t), t->channel,
+                                     df_col_text(r, ticket_sendings_HeldTarget),
+                                     df_col_time(r, ticket_sendings_NextAttemptAt)));
     df_json_kv_time(out, "firstFailedAt", df_col_time(r, ticket_sendings_FirstFailedAt));
     df_json_kv_text(out, "lastError", df_col_text(r, ticket_sendings_LastError));
     df_json_close(out, '}');
@@ -429,9 +438,11 @@ static void write_sending(void *arg, struct df_result *r)
 
 /* Writes the rows of a query as an array, and keeps what their attempts need. */
 static enum df_code write_sendings(struct df_db *db, struct whole *t, const char *name,
-                                   const struct df_query *q, struct df_err *err)
+                                   const char *channel, const struct df_query *q,
+                                   struct df_err *err)
 {
     t->count = 0;
+    t->channel = channel;
     df_json_key(&t->w.json, name);
     df_json_open(&t->w.json, '[');
     enum df_code code =
@@ -478,12 +489,12 @@ static enum df_code write_sent(struct df_db *db, struct whole *t, struct df_err 
 {
     struct sending acks[SENDINGS_SHOWN];
     struct sending gateway = {t->id, t->gateway};
-    enum df_code code = write_sendings(db, t, "acks", &df_q_ticket_acks, err);
+    enum df_code code = write_sendings(db, t, "acks", "functional-ack", &df_q_ticket_acks, err);
     size_t ack_count = t->count;
 
     memcpy(acks, t->sendings, sizeof acks);
     if (code == DF_OK)
-        code = write_sendings(db, t, "returns", &df_q_ticket_returns, err);
+        code = write_sendings(db, t, "returns", "ticket-return", &df_q_ticket_returns, err);
     df_json_key(&t->w.json, "attempts");
     df_json_open(&t->w.json, '[');
     if (code == DF_OK)
@@ -515,7 +526,7 @@ static enum df_code show_whole(struct df_db *db, struct df_work *w, struct df_er
     if (code == DF_OK && !t->found)
         code = df_err_set(err, DF_E_NOT_FOUND, "There is no such ticket.");
     if (code == DF_OK)
-        code = df_why_find(db, &t->why, NULL, w->now_ms, df_req_arena(w->req), &why, err);
+        code = df_why_find(db, &t->why, delivery_of(t), w->now_ms, df_req_arena(w->req), &why, err);
     if (code == DF_OK)
         df_why_write(&why, &w->json);
     if (code == DF_OK)
@@ -546,7 +557,7 @@ static enum df_code run_revealed(struct df_db *db, struct df_work *w, struct df_
 }
 
 static const struct df_handler reveal_ticket = {
-    .size = sizeof(struct whole), .writes = true, .run = run_revealed};
+    .size = sizeof(struct whole), .writes = true, .tells = true, .run = run_revealed};
 
 static bool read_id(struct df_work *w, struct df_input *in)
 {
@@ -561,6 +572,7 @@ static bool read_id(struct df_work *w, struct df_input *in)
 
 static const struct df_handler get_ticket = {
     .size = sizeof(struct whole),
+    .tells = true,
     .prepare = read_id,
     .run = run_get,
 };

@@ -122,7 +122,8 @@ static void write_ticket(void *arg, struct df_result *r)
     struct question *c = arg;
 
     df_json_open(&c->w.json, '{');
-    df_shown_write_ticket(r, shown_of(c, df_col_int(r, ticket_Id)), &c->w.json);
+    df_shown_write_ticket(r, shown_of(c, df_col_int(r, ticket_Id)),
+                          df_interface_options_of(c->w.arg)->delivery, &c->w.json);
     df_json_close(&c->w.json, '}');
 }
 

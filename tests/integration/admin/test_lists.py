@@ -326,6 +326,7 @@ def test_a_row_says_what_it_waits_for(server, box):
     assert get(server, f"/admin/tickets/{fresh}")["waitingFor"]["code"] == "Behind"
 
 
+PT = {"Accept-Language": "pt-BR"}
 GATEWAY = {"functional_ack_url": "http://127.0.0.1:9/ack", "ticket_return_url": "http://127.0.0.1:9/return", "api_key": "k"}
 
 
@@ -338,12 +339,38 @@ def test_a_row_whose_target_is_away_or_paused_says_so_and_needs_attention(make_s
     path = f"/admin/outbox/ticket-return/{row}"
     away = get(server, path)["waitingFor"]
     assert away["code"] == "TargetAway" and away["since"] == at(2)
-    assert "unreachable since" in away["detail"] and "connection refused to port {n}" in away["detail"]
+    assert away["detail"].startswith(f"{GATEWAY['ticket_return_url']} is unreachable since ")
+    # This process sends nothing, and so does not know when the target is probed.
+    assert away["detail"].endswith(" UTC: connection refused to port {n}") and "probe" not in away["detail"]
+    answer = server.admin().get(path, headers=PT)
+    assert answer.headers["Content-Language"] == "pt-BR" and answer.json["waitingFor"]["code"] == "TargetAway"
+    assert answer.json["waitingFor"]["detail"].startswith(f"{GATEWAY['ticket_return_url']} está inacessível desde ")
     item, = get(server, "/admin/attention")["items"]
     assert (item["kind"], item["channel"], item["since"], item["actions"]) == ("Breaker", "ticket-return", at(2), ["reset"])
     assert server.admin().post("/admin/outbox/ticket-return/pause").status == 200
     assert get(server, path)["waitingFor"]["code"] == "Paused"
     assert get(server, "/admin/attention")["items"][0]["kind"] == "Breaker"  # as it was a moment ago
+    assert "pausado por admin desde " in server.admin().get(path, headers=PT).json["waitingFor"]["detail"]
+
+
+def test_a_row_that_waits_for_its_target_shows_no_due_time_where_the_probe_is_not_known(make_server):
+    """A process that does not send knows only the backstop, which says nothing of when the row is sent."""
+    server = make_server(config={"server": {"roles": "api"}, "gateway": GATEWAY})
+    box, target = Tables(server.backend), GATEWAY["ticket_return_url"]
+    box.insert("DeliveryTargets", {"Channel": "ticket-return", "Target": target, "DownSince": at(2)})
+    held_for = int(box.last("DeliveryTargets"))
+    row = box.add("ticket-return", "Error", "T", due=at(9), tried=at(5), TargetUrl=target, HeldFor=held_for, HeldAt=at(5))
+    whole = get(server, f"/admin/outbox/ticket-return/{row}")
+    listed, = get(server, "/admin/outbox/ticket-return")["items"]
+    for shown in (whole, listed):
+        assert (shown["heldFor"], shown["nextAttemptAt"], shown["willRetry"], shown["givenUp"]) == (target, None, True, False)
+    assert (whole["waitingFor"]["code"], whole["waitingFor"]["next"]) == ("TargetAway", None)
+    wait, = get(server, f"/admin/timeline/return/{row}")["waits"]
+    assert (wait["reason"], wait["target"], wait["nextAttemptAt"]) == ("target", target, None)
+    # To clients of tickets no time means never again: the latest time stays.
+    box.ticket("T", Status="Processed", ReturnStatus="Error", NextAttemptAt=None)
+    ticket, = get(server, "/admin/tickets")["items"]
+    assert ticket["returnNextAttemptAt"] == at(9)
 
 
 # --- attention ---

@@ -220,6 +220,68 @@ def test_what_waits_through_an_outage_arrives_after_it(world, kind):
             assert numbers == sorted(set(numbers)) and numbers[-1] == row.tries, f"{channel} {row}: tries are shown"
 
 
+def moment(text):
+    return datetime.datetime.fromisoformat(text)
+
+
+def held_times(world, doc):
+    """What the pages say of when the rows of a document are tried next, each as its channel, and whether they all wait for
+    their targets."""
+    admin = world.server.admin()
+    row = world.row("ticket-gateway", doc)
+    whole = admin.get(f"/admin/tickets/{row.id}").json
+    listed, = admin.get(f"/admin/tickets?businessDocId={doc}").json["items"]
+    own, = world.client.get(f"/api/tickets?businessEntity=TCK&businessDocId={doc}").json["items"]
+    paged, = world.client.get(f"/api/tickets?businessEntity=TCK&businessDocId={doc}&status=Processed&page=1").json["items"]
+    times = {}
+    for shown in (whole, listed, own, paged):
+        times.setdefault("ticket-gateway", []).append(shown["gatewaySendNextAttemptAt"])
+        times.setdefault("ticket-return", []).append(shown["returnNextAttemptAt"])
+    times["ticket-return"] += [sent["nextAttemptAt"] for sent in whole["returns"]]
+    times["functional-ack"] = [sent["nextAttemptAt"] for sent in whole["acks"]]
+    times["ticket-gateway"].append((whole["waitingFor"] or {}).get("next"))
+    waits = admin.get(f"/admin/timeline/ticket/{row.id}").json["waits"]
+    held = {wait["subject"] for wait in waits if wait["reason"] == "target"} == set(CHANNELS)
+    for wait in waits:
+        times[wait["subject"]].append(wait["nextAttemptAt"])
+    for channel in CHANNELS:
+        mine, = (r for r in admin.get(f"/admin/outbox/{channel}").json["items"] if r["reference"] == doc)
+        times[channel] += [mine["nextAttemptAt"], admin.get(f"/admin/outbox/{channel}/{mine['id']}").json["nextAttemptAt"]]
+        held = held and mine["heldFor"] is not None and mine["willRetry"] is True
+    return times, held
+
+
+def test_what_waits_for_a_target_tells_of_its_probe_and_not_of_the_backstop(world):
+    """The due time of such a row is an hour away; the target is probed within a minute."""
+    world.gateway.go_away()
+    world.post_tickets(documents("AWAY", 1))
+    doc, = documents("AWAY", 1)
+    wait_for(lambda: world.tries() > 0, "the first try")
+    world.pass_time(6, **CAP)
+    world.rest()
+
+    def told():
+        times, held = held_times(world, doc)
+        now = moment(world.server.admin().get("/admin/attention").json["checkedAt"])
+        known = all(at is not None for all_ in times.values() for at in all_)
+        return held and known and {channel: [(moment(at) - now).total_seconds() for at in all_] for channel, all_ in times.items()}
+
+    seconds = wait_for(told, "all rows wait for their targets")
+    assert all(at < 120 for all_ in seconds.values() for at in all_), seconds
+    breakers = {i["channel"]: i for i in world.server.admin().get("/admin/attention").json["items"] if i["kind"] == "Breaker"}
+    assert set(breakers) == set(CHANNELS)
+    path = f"/admin/tickets/{world.row('ticket-gateway', doc).id}"
+    why = world.server.admin().get(path).json["waitingFor"]
+    assert why["code"] == "TargetAway" and abs((moment(why["next"]) - moment(breakers["ticket-gateway"]["next"])).total_seconds()) < 60
+    assert int(re.search(r"is unreachable since .* UTC, next probe in (\d+) s", why["detail"])[1]) < 120
+    answer = world.server.admin().get(path, headers={"Accept-Language": "pt-BR"})
+    assert answer.headers["Content-Language"] == "pt-BR" and answer.json["waitingFor"]["code"] == "TargetAway"
+    assert re.search(r"está inacessível desde .* UTC, próxima sonda em \d+ s", answer.json["waitingFor"]["detail"])
+    lines = world.server.admin().get("/admin/outbox/ticket-return.csv").body.decode("utf-8-sig").splitlines()
+    column = lines[0].split(",").index("nextAttemptAt")
+    assert (moment(lines[1].split(",")[column]) - moment(why["since"])).total_seconds() < 3600 * 2
+
+
 def test_health_is_kept_for_each_target(world):
     """/ack is down while /send on the same host works; a restart forgets nothing."""
     world.gateway.fail(503, path="/ack")
