@@ -23,11 +23,13 @@
 #define DISK_LOW      10   /* per cent free */
 #define DISK_CRITICAL 3
 #define ACTIONS_MAX   3
+#define LANGS         2 /* enum df_lang */
 
 struct item {
     const char *kind;
     bool critical;
-    struct df_str title, cause, client, channel, target, id, link;
+    struct df_str title, cause; /* English (base/lang.h) */
+    struct df_str client, channel, target, id, link;
     int64_t count; /* -1: it counts nothing */
     int64_t since_ms, next_ms;
     const char *actions[ACTIONS_MAX + 1];
@@ -38,9 +40,8 @@ struct df_attention {
     struct df_mutex lock;
     pthread_cond_t computed;
     bool computing DF_GUARDED_BY(lock);
-    int64_t at_ms DF_GUARDED_BY(lock); /* monotonic; -1: never */
-    char *text DF_GUARDED_BY(lock);    /* the answer */
-    size_t len DF_GUARDED_BY(lock);
+    int64_t at_ms DF_GUARDED_BY(lock);             /* monotonic; -1: never */
+    struct df_buf text[LANGS] DF_GUARDED_BY(lock); /* the answer, by language */
 };
 
 struct df_attention *df_attention_new(const struct df_attention_options *opt)
@@ -49,6 +50,8 @@ struct df_attention *df_attention_new(const struct df_attention_options *opt)
 
     a->opt = *opt;
     a->at_ms = -1;
+    for (size_t i = 0; i < LANGS; i++)
+        df_buf_init(&a->text[i], ANSWER_MAX);
     df_mutex_init(&a->lock);
     df_cond_init(&a->computed);
     return a;
@@ -60,7 +63,8 @@ void df_attention_free(struct df_attention *a)
         return;
     df_mutex_destroy(&a->lock);
     pthread_cond_destroy(&a->computed);
-    free(a->text);
+    for (size_t i = 0; i < LANGS; i++)
+        df_buf_release(&a->text[i]);
     free(a);
 }
 
@@ -152,12 +156,24 @@ static struct df_str outbox_link(struct finding *f, struct df_str channel, const
                            status);
 }
 
+/* -1: not known. Targets of relays are none of the engine's. */
+static int64_t next_probe_ms(struct finding *f, const struct item *i)
+{
+    struct df_delivery *d = f->a->opt.delivery;
+    struct df_breaker_snapshot breaker;
+    int64_t next_ms = d ? df_delivery_probe_ms(d, i->channel, i->target) : -1;
+
+    if (next_ms < 0 && df_breakers_look(f->a->opt.breakers, i->id, &breaker) &&
+        breaker.state != DF_BREAKER_CLOSED)
+        next_ms = f->now_ms + breaker.retry_ms;
+    return next_ms;
+}
+
 static void add_down(struct finding *f, const struct df_result *r, struct df_str channel,
                      struct df_str target)
 {
     int64_t since_ms = df_col_time(r, attention_targets_DownSince);
     struct item *i = add_item(f, "Breaker", f->now_ms - since_ms >= INT64_C(1000) * VERY_OLD_S);
-    struct df_breaker_snapshot breaker;
 
     i->title = df_arena_printf(f->arena, DF_STR_FMT " is unreachable", DF_STR_ARG(target));
     i->cause = cause_of(f, df_col_text(r, attention_targets_LastError));
@@ -166,8 +182,7 @@ static void add_down(struct finding *f, const struct df_result *r, struct df_str
     i->since_ms = since_ms;
     i->id = df_arena_printf(f->arena, DF_STR_FMT " " DF_STR_FMT, DF_STR_ARG(channel),
                             DF_STR_ARG(target));
-    if (df_breakers_look(f->a->opt.breakers, i->id, &breaker) && breaker.state != DF_BREAKER_CLOSED)
-        i->next_ms = f->now_ms + breaker.retry_ms;
+    i->next_ms = next_probe_ms(f, i);
     i->actions[0] = "reset";
     i->link = outbox_link(f, channel, "Error");
 }
@@ -297,7 +312,6 @@ static void read_waiting(void *arg, struct df_result *r)
     if (!i) {
         i = add_item(f, "Oldest", false);
         i->channel = kept(f, channel);
-        i->actions[0] = "retry";
         i->link = df_str_eq(channel, DF_STR("imports"))   ? DF_STR("#imports")
                   : df_str_eq(channel, DF_STR("tickets")) ? DF_STR("#tickets")
                                                           : outbox_link(f, i->channel, "Pending");
@@ -342,7 +356,7 @@ static void look_at_disk(struct finding *f)
     i->title =
         df_arena_printf(f->arena, "%lld per cent of the disk is free", (long long)free_percent);
     i->cause = DF_STR("the disk of server.data_dir is nearly full");
-    i->link = DF_STR("#system");
+    i->link = DF_STR("#retention");
 }
 
 static enum df_code find_items(struct finding *f, struct df_db *db, struct df_err *err)
@@ -389,8 +403,8 @@ static void write_item(struct df_json_out *out, const struct item *i)
     df_json_open(out, '{');
     df_json_kv_text(out, "kind", df_str_c(i->kind));
     df_json_kv_text(out, "severity", i->critical ? DF_STR("critical") : DF_STR("warning"));
-    df_json_kv_text(out, "title", i->title);
-    df_json_kv_text(out, "cause", i->cause.len > 0 ? i->cause : DF_STR_NULL);
+    df_json_kv_told(out, "title", i->title);
+    df_json_kv_told(out, "cause", i->cause.len > 0 ? i->cause : DF_STR_NULL);
     put_text(out, "clientId", i->client);
     put_text(out, "channel", i->channel);
     put_text(out, "target", i->target);
@@ -414,7 +428,6 @@ static void write_items(struct finding *f, struct df_json_out *out)
     bool any = false, critical = false;
     size_t shown = 0;
 
-    qsort(f->items, f->count, sizeof f->items[0], compare_items);
     df_json_open(out, '{');
     df_json_key(out, "items");
     df_json_open(out, '[');
@@ -436,13 +449,13 @@ static void write_items(struct finding *f, struct df_json_out *out)
 }
 
 /* True: the answer is in `out`. False: the caller computes it, and tells by finish. */
-static bool take_known(struct df_attention *a, struct df_buf *out)
+static bool take_known(struct df_attention *a, enum df_lang lang, struct df_buf *out)
 {
     df_lock(&a->lock);
     for (;;) {
         bool fresh = a->at_ms >= 0 && df_mono_ms(a->opt.clock) - a->at_ms < KEPT_MS;
         if (fresh) {
-            df_buf_add(out, a->text, a->len);
+            df_buf_adds(out, df_buf_str(&a->text[lang]));
             df_unlock(&a->lock);
             return true;
         }
@@ -455,38 +468,55 @@ static bool take_known(struct df_attention *a, struct df_buf *out)
     return false;
 }
 
-static void finish(struct df_attention *a, const struct df_buf *out, bool good)
+/* Takes the texts; NULL: there are none. */
+static void finish(struct df_attention *a, struct df_buf *texts)
 {
     df_lock(&a->lock);
     a->computing = false;
-    if (good) {
-        a->text = df_realloc(a->text, out->len);
-        memcpy(a->text, out->ptr, out->len);
-        a->len = out->len;
-        a->at_ms = df_mono_ms(a->opt.clock);
+    for (size_t i = 0; texts && i < LANGS; i++) {
+        df_buf_release(&a->text[i]);
+        a->text[i] = texts[i];
     }
+    if (texts)
+        a->at_ms = df_mono_ms(a->opt.clock);
     pthread_cond_broadcast(&a->computed);
     df_unlock(&a->lock);
+}
+
+static void write_texts(struct finding *f, struct df_buf texts[LANGS])
+{
+    qsort(f->items, f->count, sizeof f->items[0], compare_items);
+    for (size_t i = 0; i < LANGS; i++) {
+        struct df_json_out out;
+        df_buf_init(&texts[i], ANSWER_MAX);
+        df_json_out_init(&out, &texts[i]);
+        out.lang = (enum df_lang)i;
+        write_items(f, &out);
+    }
 }
 
 static enum df_code run_attention(struct df_db *db, struct df_work *w, struct df_err *err)
 {
     struct df_attention *a = w->arg;
 
-    if (take_known(a, &w->out))
+    if (take_known(a, w->json.lang, &w->out))
         return DF_OK;
     struct finding *f = DF_ARENA_NEW(df_req_arena(w->req), struct finding);
     f->a = a;
     f->arena = df_req_arena(w->req);
     f->now_ms = w->now_ms;
     enum df_code code = find_items(f, db, err);
-    if (code == DF_OK)
-        write_items(f, &w->json);
-    finish(a, &w->out, code == DF_OK && !df_buf_failed(&w->out));
+    struct df_buf texts[LANGS];
+    if (code == DF_OK) {
+        write_texts(f, texts);
+        df_buf_adds(&w->out, df_buf_str(&texts[w->json.lang]));
+    }
+    finish(a, code == DF_OK ? texts : NULL);
     return code;
 }
 
-static const struct df_handler attention = {.max_answer = ANSWER_MAX, .run = run_attention};
+static const struct df_handler attention = {
+    .max_answer = ANSWER_MAX, .tells = true, .run = run_attention};
 
 const struct df_route df_attention_routes[] = {
     DF_ROUTE("GET", "/admin/attention", DF_BODY_NONE, DF_ACCESS_ADMIN, NULL, attention),

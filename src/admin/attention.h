@@ -1,6 +1,7 @@
 /*
  * GET /admin/attention: what needs a person, the worst first. It is put together at most every two
- * seconds, by one caller at a time; others get what is known, or wait for that one.
+ * seconds, in each language, by one caller at a time; others get what is known, or wait for that
+ * one.
  */
 #ifndef DF_ADMIN_ATTENTION_H
 #define DF_ADMIN_ATTENTION_H
@@ -13,9 +14,9 @@ struct df_attention;
 
 struct df_attention_options {
     const struct df_clock *clock;
-    const struct df_delivery *delivery; /* whose channels are looked at */
-    struct df_breakers *breakers;       /* of this process */
-    const char *data_dir;               /* whose disk is looked at */
+    struct df_delivery *delivery; /* whose channels are looked at */
+    struct df_breakers *breakers; /* of this process */
+    const char *data_dir;         /* whose disk is looked at */
 };
 
 struct df_attention *df_attention_new(const struct df_attention_options *opt);

@@ -29,7 +29,7 @@ static void write_alert(void *arg, struct df_result *r)
     df_json_kv_text(j, "rule", df_col_text(r, alert_list_RuleName));
     df_json_kv_text(j, "subject", df_col_text(r, alert_list_Subject));
     df_json_kv_text(j, "severity", df_col_text(r, alert_list_Severity));
-    df_json_kv_text(j, "summary", df_col_text(r, alert_list_Summary));
+    df_json_kv_told(j, "summary", df_col_text(r, alert_list_Summary));
     df_json_key(j, "details");
     df_json_raw(j, df_col_text(r, alert_list_DetailsJson));
     df_json_kv_text(j, "status", df_col_text(r, alert_list_Status));
@@ -95,6 +95,7 @@ static const struct df_handler list = {
     .list = "alerts",
     .list_by_uuid = true,
     .max_answer = ANSWER_MAX,
+    .tells = true,
     .prepare = read_status,
     .run = run_list,
 };
@@ -172,7 +173,8 @@ static bool read_taking_back(struct df_work *w, struct df_input *in)
 }
 
 #define ACKNOWLEDGE                                                                                \
-    .size = sizeof(struct call), .writes = true, .max_answer = ANSWER_MAX, .run = run_acknowledge
+    .size = sizeof(struct call), .writes = true, .max_answer = ANSWER_MAX, .tells = true,          \
+    .run = run_acknowledge
 
 static const struct df_handler acknowledge = {ACKNOWLEDGE, .prepare = read_acknowledgement};
 static const struct df_handler unacknowledge = {ACKNOWLEDGE, .prepare = read_taking_back};

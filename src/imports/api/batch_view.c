@@ -225,7 +225,7 @@ static void write_telling(struct df_json_out *out, struct telling t, const struc
     }
     df_json_open(out, '{');
     df_json_kv_text(out, "code", df_str_c(t.code));
-    df_json_kv_text(out, "detail",
+    df_json_kv_told(out, "detail",
                     df_str_c(placed && !s->behind.text[0] ? "the next worker takes it" : t.detail));
     df_json_kv_time(out, "since", t.since_ms);
     df_json_kv_time(out, "next", t.next_ms);

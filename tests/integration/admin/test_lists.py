@@ -389,7 +389,7 @@ def test_attention_names_what_needs_a_person_the_worst_first(make_server):
                                 "Channel": "webhooks", "Waiting": 7, "OldestSeconds": 700})
     alert = str(uuid.uuid4())
     box.insert("Alerts", {"Id": alert, "RuleName": "BatchStuck", "Subject": "b", "DedupKey": "BatchStuck:b", "Severity": "critical",
-                          "Summary": "Batch b", "DetailsJson": '{"clientId":"acme"}', "FiredAt": at(1)})
+                          "Summary": "Batch b of acme has made no progress for 20 minutes", "DetailsJson": '{"clientId":"acme"}', "FiredAt": at(1)})
     wait_for(lambda: get(server, "/admin/attention")["status"] == "critical", "the cache's end")
     shown = get(server, "/admin/attention")
     check(shown, SCHEMAS["Attention"], "Attention")
@@ -402,10 +402,40 @@ def test_attention_names_what_needs_a_person_the_worst_first(make_server):
     assert given_up["actions"] == ["retry", "dismiss"]
     assert (kinds["StuckBatch"]["clientId"], kinds["StuckBatch"]["id"], kinds["StuckBatch"]["link"]) == ("acme", alert, "#imports/b")
     assert (kinds["Oldest"]["count"], kinds["Oldest"]["channel"]) == (7, "webhooks")
+    # What waits has not failed: a retry of all would send again what was given up.
+    assert kinds["Oldest"]["actions"] == []
+    answer = server.admin().get("/admin/attention", headers=PT)
+    assert answer.headers["Content-Language"] == "pt-BR"
+    told = {item["kind"]: item for item in answer.json["items"]}
+    assert told["GivenUp"]["title"] == "3 documentos de functional-ack foram abandonados"
+    assert told["Oldest"]["title"] == "7 documentos de webhooks esperam, o mais antigo há 11 minutos"
+    assert told["StuckBatch"]["title"] == "O lote b de acme não avança há 20 minutos"
+    # At once again in English, though the answer is kept for two seconds.
+    assert get(server, "/admin/attention")["items"][0]["title"] in {i["title"] for i in shown["items"]}
+    for kind, item in told.items():
+        assert {**item, "title": None} == {**kinds[kind], "title": None}, "codes, causes of peers and links stay"
     # Somebody looks after it.
     assert server.admin().post(f"/admin/alerts/{alert}/acknowledge").status == 200
     wait_for(lambda: "StuckBatch" not in {i["kind"] for i in get(server, "/admin/attention")["items"]}, "the acknowledgement")
     assert server.anonymous().get("/admin/attention").status == 401
+
+
+def test_the_cause_of_an_open_breaker_is_told_in_both_languages(make_server):
+    """No target tells of the breaker of an integration. Nobody listens at its port."""
+    server = make_server(config={"integration.erp": {"base_url": "http://127.0.0.1:9", "window": 5, "min_calls": 5}})
+    client = server.new_client(scopes=["integrations"])
+    for _ in range(5):
+        client.get("/integrations/erp/x")
+
+    def told(headers):
+        items = server.admin().get("/admin/attention", headers=headers).json["items"]
+        return next((i for i in items if i["kind"] == "Breaker"), None)
+
+    english = wait_for(lambda: told({}), "the breaker")
+    portuguese = wait_for(lambda: told(PT), "the same in Portuguese")
+    assert english["cause"] == "5 of 5 calls failed" and portuguese["cause"] == "5 de 5 chamadas falharam"
+    assert english["title"].endswith(" is unreachable") and portuguese["title"].endswith(" está inacessível")
+    assert english["id"] == portuguese["id"]
 
 
 # --- flow, windows, search ---

@@ -11,6 +11,7 @@ from test_sandbox import Sandbox
 
 ROUTING_KEY = "R0UT1NGKEY0FTHETESTS0000000000000"
 TEAMS_SECRET = "signature-in-the-url-of-teams"
+PT = {"Accept-Language": "pt-BR"}
 CONSOLE = "https://dataflow.example/console"
 OLD = "2020-01-01T00:00:00.000"
 
@@ -99,6 +100,11 @@ def test_a_stuck_batch_is_told_once_and_resolved(make_server, sinks):
                      "details": details, "status": "firing", "firedAt": alert["firedAt"], "resolvedAt": None,
                      "acknowledgedBy": None, "acknowledgedAt": None, "acknowledgedNote": None, "silenced": False,
                      "link": f"#imports/{batch}"}
+    answer = server.admin().get("/admin/alerts?status=firing", headers=PT)
+    assert answer.headers["Content-Language"] == "pt-BR"
+    portuguese, = answer.json["items"]
+    assert re.fullmatch(rf"O lote {batch} de acme não avança há \d+ minutos", portuguese["summary"])
+    assert portuguese == {**alert, "summary": portuguese["summary"]}, "codes and details stay"
     event, = sinks.came("v2")
     source = event["body"]["payload"]["source"]
     assert event["method"] == "POST" and event["headers"]["Content-Type"] == "application/json" and source

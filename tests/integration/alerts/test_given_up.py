@@ -75,6 +75,8 @@ def test_a_refused_document_raises_an_alert_that_grows_and_ends_with_the_retry(m
     subject = f"functional-ack {gateway.url}"
     assert (alert["subject"], alert["severity"]) == (subject, "error")
     assert alert["summary"] == f"1 document of {subject} was given up and waits for a person; the last error: HTTP 400"
+    portuguese, = server.admin().get("/admin/alerts?status=firing", headers={"Accept-Language": "pt-BR"}).json["items"]
+    assert portuguese["summary"] == f"1 documento de {subject} foi abandonado e espera por uma pessoa; o último erro: HTTP 400"
     page = f"{CONSOLE}#outbox?channel=functional-ack&status=Error"
     assert alert["details"] == {
         "channel": "functional-ack", "target": gateway.url, "documents": 1, "oldestAt": alert["details"]["oldestAt"],

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from harness import wait_for
-from test_imports_read import PROCESSING, Rows, Stream
+from test_imports_read import PENDING, PROCESSING, SCHEDULED, Rows, Stream
 from test_sandbox import Sandbox
 
 PT = {"Accept-Language": "pt-BR"}
@@ -79,10 +79,36 @@ def test_events_of_two_readers_at_once(server):
     with Stream(client, batch) as english, Stream(reader, batch) as portuguese:
         assert english.response.headers["Content-Language"] == "en"
         assert portuguese.response.headers["Content-Language"] == "pt-BR"
-        assert english.next() == portuguese.next()
+        (kind, first), (other, second) = english.next(), portuguese.next()
+        assert first["waiting"].pop("detail") == "its worker is gone, and the next one goes on with it"
+        assert second["waiting"].pop("detail") == "o processo que o tinha se foi, e o próximo continua"
+        assert (kind, first) == (other, second)
         rows.change(batch, LastError="OmniFlow refused every item")
         assert english.next()[1]["lastError"] == "OmniFlow refused every item"
         assert portuguese.next()[1]["lastError"] == "O OmniFlow recusou todos os itens"
+
+
+def test_what_a_batch_waits_for(make_server):
+    """Nobody works on batches here."""
+    server = make_server(config={"server": {"roles": "api"}})
+    rows, client = Rows(server.backend), server.new_client(scopes=["imports"])
+    first = rows.batch(client, PENDING, "2026-01-01T00:00:00.000Z")
+    away = rows.batch(client, PENDING, "2026-01-02T00:00:00.000Z", WaitingSince="2026-01-02T00:00:00.000Z")
+    later = rows.batch(client, SCHEDULED, ScheduledFor="2999-01-01T00:00:00.000Z")
+    told = {first: ("InLine", "the next worker takes it", "o próximo processo livre o pega"),
+            away: ("OmniFlowAway", "OmniFlow takes nothing at present", "o OmniFlow não aceita nada no momento"),
+            later: ("Schedule", "the policy lets it begin later", "a política deixa começar mais tarde")}
+    for caller, prefix in ((client, ""), (server.admin(), "/admin")):
+        for batch, (code, english, portuguese) in told.items():
+            for headers, detail in (({}, english), (PT, portuguese)):
+                waiting = caller.get(f"{prefix}/imports/{batch}", headers=headers).json["waiting"]
+                assert (waiting["code"], waiting["detail"]) == (code, detail)
+        listed = caller.get(f"{prefix}/imports", headers=PT).json["items"]
+        assert told[later][2] in {b["waiting"]["detail"] for b in listed}
+    reader = server.client(client.id, client.secret)
+    reader.headers = {**reader.headers, **PT}
+    with Stream(reader, away) as stream:
+        assert stream.next()[1]["waiting"]["detail"] == told[away][2]
 
 
 def test_what_is_stored_is_english(done):
