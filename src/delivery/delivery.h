@@ -66,5 +66,10 @@ const struct df_channel *df_delivery_find(const struct df_delivery *d, struct df
 /* When the target of a channel is probed next (wall clock), with rows that wait for it. -1: the
  * target is not away, or is paused, or this process does not send to it. Any thread. */
 int64_t df_delivery_probe_ms(struct df_delivery *d, struct df_str channel, struct df_str target);
+/* When a row is tried next, for clients, to whom no time means never again: the next probe of the
+ * target that it waits for (held_for; absent: none), or, where this process does not know that, its
+ * due time, by which it is tried at the latest. The engine may be NULL. */
+int64_t df_delivery_next_ms(struct df_delivery *d, const char *channel, struct df_str held_for,
+                            int64_t due_ms);
 
 #endif

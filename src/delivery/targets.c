@@ -220,6 +220,16 @@ int64_t df_delivery_probe_ms(struct df_delivery *d, struct df_str channel, struc
     return at_ms;
 }
 
+int64_t df_delivery_next_ms(struct df_delivery *d, const char *channel, struct df_str held_for,
+                            int64_t due_ms)
+{
+    int64_t probe_ms = d && held_for.ptr && due_ms >= 0
+                           ? df_delivery_probe_ms(d, df_str_c(channel), held_for)
+                           : -1;
+
+    return probe_ms >= 0 ? probe_ms : due_ms;
+}
+
 const char *delivery_target_blocks(struct df_delivery *d, const struct delivery_row *row)
 {
     const struct delivery_target *t = row->target;

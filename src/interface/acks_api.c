@@ -154,7 +154,9 @@ static const struct df_handler post_ack = {
 
 static void write_ack(void *arg, struct df_result *r)
 {
-    struct df_json_out *out = &((struct df_work *)arg)->json;
+    struct df_work *w = arg;
+    struct df_delivery *d = df_interface_options_of(w->arg)->delivery;
+    struct df_json_out *out = &w->json;
 
     df_json_open(out, '{');
     df_json_kv_int(out, "id", df_col_int(r, functional_ack_Id));
@@ -165,7 +167,10 @@ static void write_ack(void *arg, struct df_result *r)
     df_json_kv_time(out, "createdAt", df_col_time(r, functional_ack_CreatedAt));
     df_json_kv_time(out, "lastAttemptAt", df_col_time(r, functional_ack_LastAttemptAt));
     df_json_kv_time(out, "sentAt", df_col_time(r, functional_ack_SentAt));
-    df_json_kv_time(out, "nextAttemptAt", df_col_time(r, functional_ack_NextAttemptAt));
+    df_json_kv_time(out, "nextAttemptAt",
+                    df_delivery_next_ms(d, "functional-ack",
+                                        df_col_text(r, functional_ack_HeldTarget),
+                                        df_col_time(r, functional_ack_NextAttemptAt)));
     df_json_kv_text(out, "lastError", df_col_text(r, functional_ack_LastError));
     df_json_close(out, '}');
 }

@@ -66,18 +66,6 @@ enum df_code df_shown_counterparty(struct df_db *db, int64_t id, int64_t *room, 
 
 /* --- tickets --- */
 
-/* A row that waits for its target is tried when that is probed. Where this process does not know
- * when, the due time stands, by which it is tried at the latest: no time means never again. */
-int64_t df_shown_next_ms(struct df_delivery *d, const char *channel, struct df_str held_for,
-                         int64_t due_ms)
-{
-    int64_t probe_ms = d && held_for.ptr && due_ms >= 0
-                           ? df_delivery_probe_ms(d, df_str_c(channel), held_for)
-                           : -1;
-
-    return probe_ms >= 0 ? probe_ms : due_ms;
-}
-
 static void write_states(const struct df_result *r, struct df_delivery *d, struct df_json_out *out)
 {
     df_json_kv_text(out, "status", df_col_text(r, ticket_Status));
@@ -90,8 +78,8 @@ static void write_states(const struct df_result *r, struct df_delivery *d, struc
     df_json_kv_time(out, "returnLastAttemptAt", df_col_time(r, ticket_ReturnLastAttemptAt));
     df_json_kv_time(out, "returnSentAt", df_col_time(r, ticket_ReturnSentAt));
     df_json_kv_time(out, "returnNextAttemptAt",
-                    df_shown_next_ms(d, "ticket-return", df_col_text(r, ticket_ReturnHeldTarget),
-                                     df_col_time(r, ticket_ReturnNextAttemptAt)));
+                    df_delivery_next_ms(d, "ticket-return", df_col_text(r, ticket_ReturnHeldTarget),
+                                        df_col_time(r, ticket_ReturnNextAttemptAt)));
     df_json_kv_text(out, "gatewaySendStatus", df_col_text(r, ticket_GatewaySendStatus));
     df_json_kv_int(out, "gatewaySendAttemptCount", df_col_int(r, ticket_GatewaySendAttemptCount));
     df_json_kv_text(out, "gatewaySendLastError", df_col_text(r, ticket_GatewaySendLastError));
@@ -99,8 +87,9 @@ static void write_states(const struct df_result *r, struct df_delivery *d, struc
                     df_col_time(r, ticket_GatewaySendLastAttemptAt));
     df_json_kv_time(out, "gatewaySendSentAt", df_col_time(r, ticket_GatewaySendSentAt));
     df_json_kv_time(out, "gatewaySendNextAttemptAt",
-                    df_shown_next_ms(d, "ticket-gateway", df_col_text(r, ticket_GatewayHeldTarget),
-                                     df_col_time(r, ticket_GatewaySendNextAttemptAt)));
+                    df_delivery_next_ms(d, "ticket-gateway",
+                                        df_col_text(r, ticket_GatewayHeldTarget),
+                                        df_col_time(r, ticket_GatewaySendNextAttemptAt)));
     df_json_kv_text(out, "callbackStatus", df_col_text(r, ticket_CallbackStatus));
     df_json_kv_time(out, "callbackReceivedAt", df_col_time(r, ticket_CallbackReceivedAt));
     df_json_kv_text(out, "callbackCode", df_col_text(r, ticket_CallbackCode));

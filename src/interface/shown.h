@@ -32,8 +32,5 @@ enum df_code df_shown_counterparty(struct df_db *db, int64_t id, int64_t *room, 
  * payloads. The engine, which tells of the next probe, may be NULL. */
 void df_shown_write_ticket(const struct df_result *r, const struct df_shown *shown,
                            struct df_delivery *d, struct df_json_out *out);
-/* When a row of the channel is tried next. held_for: the target that it waits for; absent: none. */
-int64_t df_shown_next_ms(struct df_delivery *d, const char *channel, struct df_str held_for,
-                         int64_t due_ms);
 
 #endif

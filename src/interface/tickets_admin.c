@@ -428,9 +428,9 @@ static void write_sending(void *arg, struct df_result *r)
     df_json_kv_time(out, "lastAttemptAt", df_col_time(r, ticket_sendings_LastAttemptAt));
     df_json_kv_time(out, "sentAt", df_col_time(r, ticket_sendings_SentAt));
     df_json_kv_time(out, "nextAttemptAt",
-                    df_shown_next_ms(delivery_of(t), t->channel,
-                                     df_col_text(r, ticket_sendings_HeldTarget),
-                                     df_col_time(r, ticket_sendings_NextAttemptAt)));
+                    df_delivery_next_ms(delivery_of(t), t->channel,
+                                        df_col_text(r, ticket_sendings_HeldTarget),
+                                        df_col_time(r, ticket_sendings_NextAttemptAt)));
     df_json_kv_time(out, "firstFailedAt", df_col_time(r, ticket_sendings_FirstFailedAt));
     df_json_kv_text(out, "lastError", df_col_text(r, ticket_sendings_LastError));
     df_json_close(out, '}');

@@ -238,7 +238,8 @@ def held_times(world, doc):
         times.setdefault("ticket-gateway", []).append(shown["gatewaySendNextAttemptAt"])
         times.setdefault("ticket-return", []).append(shown["returnNextAttemptAt"])
     times["ticket-return"] += [sent["nextAttemptAt"] for sent in whole["returns"]]
-    times["functional-ack"] = [sent["nextAttemptAt"] for sent in whole["acks"]]
+    acks = world.client.get(f"/api/functional-ack?businessDocId={doc}").json["items"]
+    times["functional-ack"] = [sent["nextAttemptAt"] for sent in whole["acks"] + acks]
     times["ticket-gateway"].append((whole["waitingFor"] or {}).get("next"))
     waits = admin.get(f"/admin/timeline/ticket/{row.id}").json["waits"]
     held = {wait["subject"] for wait in waits if wait["reason"] == "target"} == set(CHANNELS)
