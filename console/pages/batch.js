@@ -261,7 +261,7 @@ class BatchPage {
     const was = item.values?.[name];
     if (was === undefined && !item.values) return null;
     const text = was === null || was === undefined ? '' : typeof was === 'string' ? was : JSON.stringify(was);
-    const wrong = name === item.field;
+    const wrong = name === item.column;
     if (!editable) return raw(text || DASH, 'span', { className: wrong ? 'some' : '' });
     const now = this.draft.get(item.sequence)?.values[name];
     return h('input', {

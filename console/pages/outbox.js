@@ -34,6 +34,7 @@ const actOn = (channel, row, verb, done) => act(t(`outbox.${verb}`), async () =>
 function bodyOf(channel, filter) {
   const { target, error, since, until } = filter;
   const body = Object.fromEntries(Object.entries({ target, error, since, until }).filter(([, value]) => value));
+  if (filter.status === 'GivenUp') body.givenUp = true;
   return Object.keys(body).length ? body : { status: failedOf(channel) };
 }
 
@@ -42,7 +43,7 @@ export async function many(channel, verb, { ids = [], filter, all }) {
   const body = bodyOf(channel, filter);
   const field = verb === 'retry' ? 'retried' : 'dismissed';
   const one = oneByOne(ids, (id) => post(url(channel, id, verb)));
-  const wider = all && verb === 'retry' && filter.status && filter.status !== failedOf(channel);
+  const wider = all && verb === 'retry' && filter.status && ![failedOf(channel), 'GivenUp'].includes(filter.status);
   const done = await work({
     id: verb, title: t(`outbox.${verb}Many`, { channel }), text: [t(`outbox.${verb}Text`), wider ? t('outbox.wider') : ''].join(' '), submit: t(`outbox.${verb}`), danger: verb === 'dismiss',
     preview: async () => (all ? (await post(url(channel, verb), { ...body, dryRun: true })).matched : ids.length),

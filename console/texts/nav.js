@@ -12,7 +12,7 @@ add({
   'w.by': ['By', 'Por'], 'w.filter': ['Filter', 'Filtro'], 'w.first': ['The first {n}.', 'Os primeiros {n}.'], 'w.details': ['Details', 'Detalhes'], 'w.when': ['When', 'Quando'],
 
   // What time lines name besides the documents' own states: outcomes, and who touched it (texts of the other events: work.js).
-  'state.ok': ['ok', 'ok'], 'state.failed': ['failed', 'falhou'], 'state.denied': ['denied', 'negado'], 'state.Deferred': ['Not counted', 'Não conta'], 'state.Stale': ['Overtaken', 'Superado'],
+  'state.ok': ['ok', 'ok'], 'state.failed': ['failed', 'falhou'], 'state.denied': ['denied', 'negado'],
   'event.Delivered': ['Delivered', 'Entregue'], 'event.TicketReprocessed': ['Reprocessed', 'Reprocessado'], 'event.TicketReassigned': ['Client changed', 'Cliente mudado'], 'event.CounterpartyReassigned': ['Client changed', 'Cliente mudado'],
   'event.OutboxRetried': ['Retried', 'Reenviado'], 'event.DeliveryDismissed': ['Dismissed', 'Dispensado'], 'event.PayloadRevealed': ['Payload revealed', 'Conteúdo revelado'],
   'event.ImportCancelled': ['Cancelled', 'Cancelada'], 'event.ImportRetried': ['Retried', 'Repetida'], 'event.ImportReleased': ['Lock released', 'Trava liberada'], 'event.ImportReportDownloaded': ['Report downloaded', 'Relatório baixado'],

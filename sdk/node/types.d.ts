@@ -230,7 +230,7 @@ export interface Usage {
   maintenance: Maintenance;
 }
 export interface BatchItem {
-  sequence: number; row: number | null; status: 'Imported' | 'Error' | 'Skipped'; reason: string | null; field: string | null;
+  sequence: number; row: number | null; status: 'Imported' | 'Error' | 'Skipped'; reason: string | null; field: string | null; column: string | null;
   errorMessage: string | null; payload: Record<string, unknown> | null; values: Record<string, unknown> | null; chunkId: number | null;
   createdAt: string; recordCount: number;
 }

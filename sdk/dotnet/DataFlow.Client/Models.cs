@@ -129,6 +129,8 @@ namespace DataFlow.Client
         public string? Reason { get; set; }
         /// <summary>The canonical column that the reason is about, if it is about one.</summary>
         public string? Field { get; set; }
+        /// <summary>The file's own column that means it, as it is called in <see cref="Values"/>.</summary>
+        public string? Column { get; set; }
         /// <summary>The reason for a person.</summary>
         public string? ErrorMessage { get; set; }
         /// <summary>The item as it was sent.</summary>

@@ -15,6 +15,7 @@
 #include "imports/reasons.h"
 #include "imports/routes.h"
 #include "privacy/mask.h"
+#include "tabular/mapping.h"
 
 #include <stdio.h>
 
@@ -32,6 +33,8 @@ struct call {
 
     /* Of a page of items. */
     const struct import_reason *reason; /* NULL: any */
+    struct df_mapping *mapping;         /* of the batch's columns; NULL: none */
+    const struct df_json *columns;      /* as ImportBatch has them; NULL: not known */
     int64_t after;                      /* the cursor: a sequence; -1: none */
     int64_t written;
     int64_t last; /* the sequence of the last one written */
@@ -176,6 +179,8 @@ struct counts {
     int64_t skipped;
     int64_t kept_until_ms; /* -1: nothing is kept, or without an end */
     bool dense;            /* the sequences are 0 to processed - 1, one item for each record */
+    struct df_arena *arena;
+    struct df_str mapping, columns; /* as they are stored; in the arena */
 };
 
 static void read_counts(void *arg, struct df_result *r)
@@ -189,18 +194,29 @@ static void read_counts(void *arg, struct df_result *r)
     n->skipped = df_col_int(r, item_counts_SkippedCount);
     n->dense = last + 1 == n->processed && df_col_int(r, item_counts_CutRules) <= 1;
     n->kept_until_ms = df_col_time(r, item_counts_KeptUntil);
+    n->mapping = df_arena_str(n->arena, df_col_text(r, item_counts_MappingJson));
+    n->columns = df_arena_str(n->arena, df_col_text(r, item_counts_ColumnsJson));
 }
 
 static enum df_code find_counts(struct df_db *db, struct call *c, struct counts *ret,
                                 struct df_err *err)
 {
     bool found = false;
+
+    struct df_err ignored = DF_ERR_INIT;
+
+    ret->arena = df_req_arena(c->w.req);
     enum df_code code = df_db_one(db,
                                   DF_Q(item_counts, .id = df_uuid(df_uuid_str(&c->id)),
                                        .client = df_uuid(df_uuid_str(&c->client))),
                                   read_counts, ret, &found, err);
 
     c->expired = ret->kept_until_ms >= 0 && ret->kept_until_ms <= c->w.now_ms;
+    if (code == DF_OK)
+        code = df_mapping_load(ret->arena, ret->mapping, &c->mapping, err);
+    if (!ret->columns.ptr ||
+        df_json_parse(ret->arena, ret->columns, &c->columns, &ignored) != DF_OK)
+        c->columns = NULL;
     return code == DF_OK && !found ? df_batch_not_found(&c->id, err) : code;
 }
 
@@ -225,6 +241,54 @@ static struct df_str item_payload(const struct call *c, struct df_result *r,
 {
     return !df_batch_is_operator(c->w.req) && kept->item.ptr ? kept->item
                                                              : df_col_text(r, item_Payload);
+}
+
+/* The name in an entry of ImportBatch.ColumnsJson: [name, …]. */
+static struct df_str listed_name(const struct df_json *entry)
+{
+    struct df_json pair = *entry; /* it lives until the next one is read */
+    struct df_json_each both = df_json_each(&pair);
+    const struct df_json *name = pair.type == DF_JSON_ARRAY ? df_json_next(&both) : NULL;
+
+    return name && name->type == DF_JSON_STRING ? name->text : DF_STR_NULL;
+}
+
+/* The column of the file, or of the record where the file has no list of them, that means `field`,
+ * a canonical name; absent: none does by itself, or the value came from a path. */
+static struct df_str column_of(const struct call *c, const struct df_json *record,
+                               struct df_str field)
+{
+    struct df_json_each each = df_json_each(c->columns ? c->columns : record);
+
+    for (const struct df_json *v; (v = df_json_next(&each));) {
+        struct df_str name = c->columns ? listed_name(v) : v->key;
+        if (!name.ptr)
+            continue;
+        const struct df_mapping_entry *e = df_mapping_find(c->mapping, name);
+        bool exact;
+        const char *means = df_header_name(e ? e->header : df_header_find(name, &exact));
+        if (means && df_str_eq(df_str_c(means), field))
+            return df_arena_str(df_req_arena(c->w.req), name);
+    }
+    return DF_STR_NULL;
+}
+
+/* Which value of a record is wrong: its canonical name, and the file's own. */
+static void write_field(const struct call *c, struct df_result *r, struct df_str record,
+                        struct df_json_out *out)
+{
+    const struct import_reason *reason = import_reason_find(df_col_text(r, item_Reason));
+    struct df_str field = df_str_c(reason ? reason->field : NULL), column = DF_STR_NULL;
+    struct df_arena arena = {0};
+    struct df_err ignored = DF_ERR_INIT;
+    const struct df_json *object;
+
+    if (field.ptr && record.ptr && df_json_parse(&arena, record, &object, &ignored) == DF_OK &&
+        object->type == DF_JSON_OBJECT)
+        column = column_of(c, object, field);
+    df_json_kv_text(out, "field", field);
+    df_json_kv_text(out, "column", column);
+    df_arena_release(&arena);
 }
 
 /* The record of an item that failed as it was uploaded; for operators masked. */
@@ -254,7 +318,6 @@ static void write_item(void *arg, struct df_result *r)
     struct df_json_out *out = &c->w.json;
     struct df_arena opened = {0};
     int64_t records = df_col_null(r, item_RecordCount) ? 1 : df_col_int(r, item_RecordCount);
-    const struct import_reason *reason = import_reason_find(df_col_text(r, item_Reason));
 
     if (c->written == c->w.page.size) { /* it only tells that there are more */
         c->more = true;
@@ -268,7 +331,7 @@ static void write_item(void *arg, struct df_result *r)
     df_json_kv_int_if(out, "row", !df_col_null(r, item_SourceRow), df_col_int(r, item_SourceRow));
     df_json_kv_text(out, "status", df_str_c(df_item_status_name(df_col_int(r, item_Status))));
     df_json_kv_text(out, "reason", df_col_text(r, item_Reason));
-    df_json_kv_text(out, "field", df_str_c(reason ? reason->field : NULL));
+    write_field(c, r, kept.record.ptr ? kept.record : df_col_text(r, item_Original), out);
     df_json_kv_told(out, "errorMessage", df_col_text(r, item_ErrorMessage));
     df_json_key(out, "payload");
     df_json_stored(out, item_payload(c, r, &kept));

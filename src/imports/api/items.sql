@@ -5,7 +5,8 @@
 -- is missing, and an item's place is its sequence; unless an item may stand for many records.
 -- name: item_counts
 SELECT b.ProcessedRecords, b.ErrorCount, b.SkippedCount,
-       (SELECT MAX(i.Sequence) FROM ImportItem AS i WHERE i.BatchId = b.Id) AS LastSequence, b.CutRules, b.KeptUntil
+       (SELECT MAX(i.Sequence) FROM ImportItem AS i WHERE i.BatchId = b.Id) AS LastSequence, b.CutRules, b.KeptUntil,
+       b.MappingJson, b.ColumnsJson
 FROM ImportBatch AS b
 WHERE b.Id = :id AND b.ClientId = :client AND b.RemovingAt IS NULL;
 

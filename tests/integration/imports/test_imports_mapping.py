@@ -249,8 +249,10 @@ def test_items_say_row_reason_and_values(server, peer, caller):
         (4, None), (5, "EmptyRow"), (7, "PhoneTooShort"), (8, "PhoneMissing"), (9, "RepeatedRecord")]
     assert [i["values"] for i in got["items"]] == [None, None, {"Contato": "123", "Cliente": "Bia"},
                                                   {"Cliente": "Caio"}, None]
+    assert [(i["field"], i["column"]) for i in got["items"]] == [
+        (None, None), (None, None), ("PhoneNumber", "Contato"), ("PhoneNumber", "Contato"), (None, None)]
     masked = server.admin().get(f"/admin/imports/{batch}/items?status=Error").json["items"]
-    assert [i["row"] for i in masked] == [7, 8] and masked[0]["values"]["Cliente"] != "Bia"
+    assert [(i["row"], i["column"]) for i in masked] == [(7, "Contato"), (8, "Contato")] and masked[0]["values"]["Cliente"] != "Bia"
     assert [i["row"] for i in items(caller, batch, reason="phonemissing")["items"]] == [8]
     assert [i["row"] for i in items(caller, batch, reason="RepeatedRecord")["items"]] == [9]
     reasons = caller.get(f"/imports/{batch}/reasons")

@@ -212,11 +212,11 @@ def test_items_in_order_with_their_payload(mixed):
     caller, batch_id = mixed
     page = said(caller.get(f"/imports/{batch_id}/items"), "/imports/{batchId}/items")
     assert [i["sequence"] for i in page["items"]] == list(range(20)) and page["total"] == 250
-    assert page["items"][3] == {"sequence": 3, "row": None, "status": "Error", "reason": None, "field": None, "errorMessage": "reason 3",
+    assert page["items"][3] == {"sequence": 3, "row": None, "status": "Error", "reason": None, "field": None, "column": None, "errorMessage": "reason 3",
                                 "payload": item(3, lead={"Name": "n3"}), "values": None, "chunkId": 1, "createdAt": at(9),
                                 "recordCount": 1}
-    assert list(page["items"][0]) == ["sequence", "row", "status", "reason", "field", "errorMessage", "payload", "values",
-                                      "chunkId", "createdAt", "recordCount"]
+    assert list(page["items"][0]) == ["sequence", "row", "status", "reason", "field", "column", "errorMessage", "payload",
+                                      "values", "chunkId", "createdAt", "recordCount"]
     last = caller.get(f"/imports/{batch_id}/items?page=3&pageSize=100").json
     assert [i["sequence"] for i in last["items"]] == list(range(200, 250))
 
