@@ -108,6 +108,10 @@ export interface PurgeJob {
   createdAt: string; updatedAt: string; endedAt: string | null; lastError: string | null;
 }
 export interface PurgeJobPage { items: PurgeJob[]; page: number; pageSize: number; total: number }
+export interface Retention {
+  kinds: Array<{ kind: string; setting: string; days: number; over?: number; overIsAtLeast?: boolean }>; countedAt: string | null;
+  nextRunAt: string | null;
+}
 export interface AlertTest { id: string; sinks: Array<'pagerduty' | 'teams'> }
 export interface TicketFlat {
   businessEntity: string; businessDocId: string; companyCode: string; branchCode: string; destinationCode: string; phaseCode: number | string;
@@ -775,6 +779,10 @@ export interface Calls {
       get(id: string | number, options?: CallOptions): Promise<PurgeJob>;
       /** `DELETE /admin/purge/{id}`: Stop a purge before its next step. */
       cancel(id: string | number, options?: CallOptions): Promise<PurgeJob>;
+    };
+    readonly retention: {
+      /** `GET /admin/retention`: How long what is over is kept, and what a run would remove. */
+      get(query?: { count?: boolean }, options?: CallOptions): Promise<Retention>;
     };
     readonly subjects: {
       /** `GET /admin/subjects`: Find what is stored about a person. */

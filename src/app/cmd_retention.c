@@ -58,14 +58,16 @@ static enum df_code run_now(struct retention_call *c, struct df_err *err)
             err);
     if (code == DF_OK)
         code = df_storage_new(&files, &storage, err);
-    if (code == DF_OK) {
+    if (code == DF_OK && c->dry_run) {
+        code = df_retention_count(store, &set->retention, df_wall_ms(df_clock_real()), counts,
+                                  &count, err);
+    } else if (code == DF_OK) {
         struct df_retention *r =
             df_retention_new(&(struct df_retention_options){.url = set->store.url,
                                                             .store = store,
                                                             .storage = storage,
                                                             .clock = df_clock_real(),
-                                                            .settings = set->retention,
-                                                            .dry_run = c->dry_run});
+                                                            .settings = set->retention});
         code = df_retention_run(r, counts, &count, err);
         df_retention_free(r);
     }

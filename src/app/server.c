@@ -19,6 +19,7 @@
 #include "relay/events.h"
 #include "relay/relays.h"
 #include "retention/purge.h"
+#include "retention/retention.h"
 #include "retention/subjects.h"
 #include "series/series.h"
 #include "webhooks/subscriptions.h"
@@ -38,6 +39,7 @@ struct df_server {
     struct df_attention *attention;
     struct df_outbox_scene outbox;
     const char *maintenance; /* the windows, as configured */
+    struct df_retention_view retention;
     struct df_route_table tables[TABLES_MAX];
     struct df_route receive_routes[3]; /* the table, with the limit that is configured */
     struct df_loop files;              /* looks at certificates */
@@ -125,6 +127,7 @@ static size_t list_api(struct df_server *s, struct df_route_table *out)
         {df_subscription_routes, app->subscriptions},
         {df_webhook_failure_routes, app->subscriptions},
         {df_purge_routes, app->purge},
+        {df_retention_routes, &s->retention},
     };
     static_assert(sizeof tables / sizeof tables[0] + 4 <= TABLES_MAX,
                   "and three more, and the end");
@@ -146,6 +149,7 @@ static void bind_routes(struct df_server *s, const struct df_route *extra)
                                    .locks = s->app.locks,
                                    .consumer = s->app.consumer};
     s->maintenance = set->imports.maintenance_windows;
+    s->retention.settings = &set->retention;
     s->outbox = (struct df_outbox_scene){
         .delivery = s->app.delivery, .masker = s->app.masker, .temp_dir = set->data_dir};
     s->attention =

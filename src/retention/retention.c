@@ -1,88 +1,29 @@
-#include "retention/retention.h"
-
 #include "access/audit.h"
-#include "base/arena.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "retention/retention.sql.h"
+#include "retention/retention_private.h"
 #include "retention/rows.sqlt.h"
-#include "store/rows.h"
 #include "json/write.h"
 
-#include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define RUN_EVERY_MS    (INT64_C(3600) * 1000)
 #define LOOK_AGAIN_MS   (INT64_C(60) * 1000) /* whether another process has had its run */
 #define EXTEND_MS       (INT64_C(600) * 1000)
-#define STEP_MS         4 /* a request may wait for a step, as on SQLite for every writer */
 #define REST_TIMES      4 /* the pause after a step, in times of its duration */
-#define PORTION_LEAST   50
-#define PORTION_FIRST   100
-#define PORTION_MOST    2000
 #define BATCHES_AT_ONCE 50
 #define SPACE_WAIT_MS   100
 #define SPACE_TRIES     50 /* while somebody else has the file */
-#define DROPS_MAX       4
-#define STEP_BYTES      (INT64_C(1) << 20) /* of documents that a step removes */
-
-/* --- the kinds --- */
-
-struct retention_kind {
-    const char *name;
-    size_t setting;                     /* offset in struct df_retention_settings */
-    const struct df_query *pick, *sure; /* sure is NULL: batches, which batches.c
-                                           removes; pick too: the audit log */
-    const struct df_query *lock;        /* rows that hang on these and may begin to wait */
-    const struct df_query
-        *drops[DROPS_MAX]; /* in this order; the last removes the rows themselves */
-    enum df_type key;
-    bool any_age; /* a row's time is moved on while it is used: old ones stand between young ones */
-};
-
-#define AT(m)     offsetof(struct df_retention_settings, m)
-#define ROWS(n)   .pick = &df_q_##n##_pick, .sure = &df_q_##n##_sure
-#define OUTBOX(n) ROWS(n), .drops = {&df_q_##n##_attempts, &df_q_##n##_drop}
-#define ONLY(n)   ROWS(n), .drops = {&df_q_##n##_drop}
-
-/* In this order: a batch takes its deliveries along, a delivery its attempts. */
-static const struct retention_kind kinds[] = {
-    {"batches", AT(batches_ms), .pick = &df_q_retention_batches, .key = DF_UUID},
-    {"events", AT(events_ms), ONLY(old_event), .key = DF_UUID},
-    {"deliveries", AT(deliveries_ms), OUTBOX(old_delivery), .key = DF_UUID},
-    {"failures", AT(deliveries_ms), ONLY(old_failure), .key = DF_INT},
-    {"tickets", AT(tickets_ms), ROWS(old_ticket), .lock = &df_q_ticket_returns_lock,
-     .drops = {&df_q_old_ticket_return_attempts, &df_q_old_ticket_returns,
-               &df_q_old_ticket_attempts, &df_q_old_ticket_drop},
-     .key = DF_INT},
-    {"acks", AT(acks_ms), OUTBOX(old_ack), .key = DF_INT},
-    {"counterparties", AT(counterparties_ms), ONLY(old_counterparty), .key = DF_INT},
-    {"integrations", AT(integrations_ms), OUTBOX(old_call), .key = DF_UUID},
-    {"alerts", AT(alerts_ms), ROWS(old_alert), .lock = &df_q_alert_messages_lock,
-     .drops = {&df_q_old_alert_attempts, &df_q_old_alert_drop}, .key = DF_UUID},
-    {"audit", AT(audit_ms), .key = DF_INT},
-    {"attempts", AT(attempts_ms), ONLY(old_attempt), .key = DF_INT},
-    {"targets", AT(attempts_ms), ONLY(old_target), .key = DF_INT, .any_age = true},
-};
-#define KINDS (sizeof kinds / sizeof kinds[0])
-static_assert(KINDS <= DF_RETENTION_KINDS_MAX, "callers have room for so many");
 
 struct df_retention {
     struct df_retention_options opt;
     bool running, has_run;
-    int64_t now_ms;   /* wall, when the run began: ages are counted from it */
     int64_t begun_ms; /* monotonic */
     int64_t extended_ms;
-    size_t kind;
-    int64_t removed[KINDS];
-    /* The cursor of the kind. */
-    int64_t after_ms;
-    int64_t after_int;
-    char after_uuid[DF_UUID_LEN + 1];
-    int64_t portion;
-    bool is_last; /* no key is left behind the cursor */
+    struct retention_walk walk;
+    int64_t removed[RETENTION_KINDS];
     /* Batches that are being removed, one after the other. */
     struct df_uuid batches[BATCHES_AT_ONCE];
     size_t batch, batch_count;
@@ -91,7 +32,7 @@ struct df_retention {
     struct df_db *space; /* the connection that gives space back; NULL: not yet */
     bool gave_back;
     int space_tries;
-    struct df_metric *removed_total[KINDS];
+    struct df_metric *removed_total[RETENTION_KINDS];
     struct df_metric *seconds, *last_run;
 };
 
@@ -119,8 +60,9 @@ struct df_retention *df_retention_new(const struct df_retention_options *opt)
     struct df_retention *r = df_calloc(1, sizeof *r);
 
     r->opt = *opt;
-    for (size_t i = 0; i < KINDS; i++) {
-        struct df_str label = df_str_c(kinds[i].name);
+    r->walk.settings = &r->opt.settings;
+    for (size_t i = 0; i < RETENTION_KINDS; i++) {
+        struct df_str label = df_str_c(retention_kinds[i].name);
         r->removed_total[i] = df_metric_get(&removed_family, &label);
     }
     r->seconds = df_metric_get(&seconds_family, NULL);
@@ -166,106 +108,29 @@ static enum df_code take_turn(struct df_retention *r, bool at_once, bool *ret, s
 {
     struct turn_job t = {
         .job = {.run = run_take}, .now_ms = df_wall_ms(r->opt.clock), .at_once = at_once};
-    enum df_code code = r->opt.dry_run ? DF_OK : df_store_write_wait(r->opt.store, &t.job, err);
+    enum df_code code = df_store_write_wait(r->opt.store, &t.job, err);
 
-    *ret = code == DF_OK && (t.taken > 0 || r->opt.dry_run);
+    *ret = code == DF_OK && t.taken > 0;
     return code;
 }
 
-/* --- a portion of keys --- */
+/* --- removing rows --- */
 
-struct picked {
-    struct df_job job;
-    struct df_retention *r;
-    struct df_arena arena;
-    struct df_ids ids; /* of those that are over */
-    struct df_uuid batches[BATCHES_AT_ONCE];
-    int64_t limit, before_ms;
-    int64_t seen, over, young, bytes;
-    bool full; /* rows behind those seen are left for the next step */
-    int64_t last_ms, last_int;
-    char last_uuid[DF_UUID_LEN + 1];
-};
-
-static const struct retention_kind *kind_of(const struct df_retention *r)
-{
-    return &kinds[r->kind];
-}
-
-static void read_key(void *arg, struct df_result *res)
-{
-    struct picked *p = arg;
-    struct df_str id = df_col_text(res, retention_pick_Id);
-
-    if (df_col_bool(res, retention_pick_IsOver))
-        p->bytes += df_col_int(res, retention_pick_Bytes);
-    p->full = p->full || (p->bytes > STEP_BYTES && p->over > 0);
-    if (p->full)
-        return;
-    p->seen++;
-    p->last_ms = df_col_time(res, retention_pick_Since);
-    /* What was written while the clock was wrong says nothing about those behind it. */
-    p->young += p->last_ms >= p->before_ms && p->last_ms <= p->r->now_ms;
-    if (kind_of(p->r)->key == DF_INT)
-        p->last_int = df_col_int(res, retention_pick_Id);
-    else
-        (void)snprintf(p->last_uuid, sizeof p->last_uuid, DF_STR_FMT, DF_STR_ARG(id));
-    if (!df_col_bool(res, retention_pick_IsOver))
-        return;
-    if (!kind_of(p->r)->sure && !df_uuid_parse(id, &p->batches[p->over]))
-        return;
-    p->over++;
-    if (kind_of(p->r)->key == DF_INT)
-        df_ids_add_int(&p->ids, p->last_int);
-    else
-        df_ids_add(&p->ids, id);
-}
-
-static enum df_code run_pick(struct df_db *db, struct df_job *job, struct df_err *err)
-{
-    struct picked *p = (struct picked *)job;
-    const struct df_retention *r = p->r;
-    const struct retention_kind *k = kind_of(r);
-
-    p->seen = p->over = p->young = p->bytes = 0;
-    p->full = false;
-    p->ids = df_ids_for(&p->arena, (size_t)p->limit, k->key == DF_UUID);
-    return df_db_each(db,
-                      DF_ANY(k->pick, {"before", df_time(p->before_ms)},
-                             {"after", df_time(r->after_ms)},
-                             {"after_id", k->key == DF_INT ? df_int(r->after_int)
-                                                           : df_uuid(df_str_c(r->after_uuid))},
-                             {"limit", df_int(p->limit)}),
-                      read_key, p, err);
-}
-
-/* Reads the next portion and moves the cursor behind it. Keys are in the order of time, or nearly
- * so: a portion in which nothing is old is the last. */
-static enum df_code pick_rows(struct picked *p, struct df_retention *r, int64_t limit,
+/* Reads the next portion and moves the cursor behind it. */
+static enum df_code pick_rows(struct retention_portion *p, struct df_retention *r, int64_t limit,
                               struct df_err *err)
 {
-    int64_t kept_ms = *(const int64_t *)((const char *)&r->opt.settings + kind_of(r)->setting);
-
-    p->job = (struct df_job){.run = run_pick};
-    p->r = r;
+    p->walk = &r->walk;
     p->limit = limit;
-    p->before_ms = r->now_ms - kept_ms;
-    enum df_code code = df_store_read_wait(r->opt.store, &p->job, err);
-    if (code != DF_OK)
-        return code;
-    r->is_last = !p->full && (p->seen < limit || (p->young == p->seen && !kind_of(r)->any_age));
-    r->after_ms = p->seen > 0 ? p->last_ms : r->after_ms;
-    r->after_int = p->seen > 0 ? p->last_int : r->after_int;
-    if (p->seen > 0 && kind_of(r)->key == DF_UUID)
-        memcpy(r->after_uuid, p->last_uuid, sizeof r->after_uuid);
-    return DF_OK;
+    enum df_code code = retention_read(r->opt.store, p, err);
+    if (code == DF_OK)
+        retention_move(&r->walk, p);
+    return code;
 }
-
-/* --- removing them --- */
 
 struct dropping {
     struct df_job job;
-    struct picked *picked;
+    struct retention_portion *picked;
     struct df_value ids; /* of those that were over when they were read */
     int64_t dropped;
 };
@@ -282,10 +147,10 @@ static void read_locked(void *arg, struct df_result *res)
 }
 
 /* Those of `ids` that are still over, locked. */
-static enum df_code find_sure(struct df_db *db, struct picked *p, struct df_value ids,
+static enum df_code find_sure(struct df_db *db, struct retention_portion *p, struct df_value ids,
                               struct df_value *ret, struct df_err *err)
 {
-    const struct retention_kind *k = kind_of(p->r);
+    const struct retention_kind *k = retention_kind_of(p->walk);
     struct df_ids sure = df_ids_for(&p->arena, (size_t)p->over, k->key == DF_UUID);
     enum df_code code =
         df_db_each(db, DF_ANY(k->sure, {"ids", ids}, {"before", df_time(p->before_ms)}), read_sure,
@@ -300,8 +165,8 @@ static enum df_code find_sure(struct df_db *db, struct picked *p, struct df_valu
 static enum df_code run_drop(struct df_db *db, struct df_job *job, struct df_err *err)
 {
     struct dropping *d = (struct dropping *)job;
-    struct picked *p = d->picked;
-    const struct retention_kind *k = kind_of(p->r);
+    struct retention_portion *p = d->picked;
+    const struct retention_kind *k = retention_kind_of(p->walk);
     struct df_value ids;
     enum df_code code = find_sure(db, p, d->ids, &ids, err);
 
@@ -317,32 +182,22 @@ static enum df_code run_drop(struct df_db *db, struct df_job *job, struct df_err
 
 static void count_removed(struct df_retention *r, int64_t rows)
 {
-    r->removed[r->kind] += rows;
-    if (!r->opt.dry_run)
-        df_metric_add(r->removed_total[r->kind], (double)rows);
-}
-
-/* The portion grows and shrinks so that a step takes STEP_MS. */
-static void adapt_portion(struct df_retention *r, int64_t took_ms)
-{
-    int64_t next = took_ms > 0 ? r->portion * STEP_MS / took_ms : r->portion * 2;
-
-    next = next > 2 * r->portion ? 2 * r->portion : next;
-    r->portion = next < PORTION_LEAST ? PORTION_LEAST : next > PORTION_MOST ? PORTION_MOST : next;
+    r->removed[r->walk.kind] += rows;
+    df_metric_add(r->removed_total[r->walk.kind], (double)rows);
 }
 
 static enum df_code step_rows(struct df_retention *r, struct df_err *err)
 {
-    struct picked p = {.over = 0};
+    struct retention_portion p = {.over = 0};
 
     df_arena_init(&p.arena);
-    enum df_code code = pick_rows(&p, r, r->portion, err);
-    struct dropping d = {.job = {.run = run_drop}, .picked = &p, .dropped = p.over};
-    if (code == DF_OK && p.over > 0 && !r->opt.dry_run) {
+    enum df_code code = pick_rows(&p, r, r->walk.portion, err);
+    struct dropping d = {.job = {.run = run_drop}, .picked = &p, .dropped = 0};
+    if (code == DF_OK && p.over > 0) {
         d.ids = df_ids_value(&p.ids);
         int64_t begun_ms = df_mono_ms(df_clock_real());
         code = df_store_write_wait(r->opt.store, &d.job, err);
-        adapt_portion(r, df_mono_ms(df_clock_real()) - begun_ms);
+        retention_adapt(&r->walk, df_mono_ms(df_clock_real()) - begun_ms);
     }
     if (code == DF_OK)
         count_removed(r, d.dropped);
@@ -376,21 +231,18 @@ static enum df_code run_broken_off(struct df_db *db, struct df_job *job, struct 
 
 static enum df_code pick_batches(struct df_retention *r, struct df_err *err)
 {
-    if (!r->broken_off_seen && !r->opt.dry_run) {
+    if (!r->broken_off_seen) {
         struct broken_off b = {.job = {.run = run_broken_off}, .r = r};
         enum df_code code = df_store_read_wait(r->opt.store, &b.job, err);
         r->broken_off_seen = code == DF_OK;
         if (code != DF_OK || r->batch_count > 0)
             return code;
     }
-    struct picked p = {.over = 0};
+    struct retention_portion p = {.batches = r->batches};
     df_arena_init(&p.arena);
     enum df_code code = pick_rows(&p, r, BATCHES_AT_ONCE, err);
     r->batch = 0;
-    r->batch_count = code == DF_OK && !r->opt.dry_run ? (size_t)p.over : 0;
-    memcpy(r->batches, p.batches, sizeof r->batches);
-    if (code == DF_OK && r->opt.dry_run)
-        count_removed(r, p.over);
+    r->batch_count = code == DF_OK ? (size_t)p.over : 0;
     df_arena_release(&p.arena);
     return code;
 }
@@ -402,7 +254,7 @@ static enum df_code step_batches(struct df_retention *r, struct df_err *err)
                                           .storage = r->opt.storage,
                                           .clock = r->opt.clock,
                                           .keep_given_up = true,
-                                          .step_rows = r->portion};
+                                          .step_rows = r->walk.portion};
     bool done = false;
 
     if (r->batch == r->batch_count)
@@ -410,7 +262,7 @@ static enum df_code step_batches(struct df_retention *r, struct df_err *err)
     int64_t begun_ms = df_mono_ms(df_clock_real());
     const struct df_uuid *batch = &r->batches[r->batch];
     enum df_code code = df_batch_remove_step(&opt, batch, &r->from_batches, &done, err);
-    adapt_portion(r, df_mono_ms(df_clock_real()) - begun_ms);
+    retention_adapt(&r->walk, df_mono_ms(df_clock_real()) - begun_ms);
     if (code == DF_OK && !done)
         return DF_OK;
     r->batch++;
@@ -435,25 +287,23 @@ static enum df_code run_audit_step(struct df_db *db, struct df_job *job, struct 
 {
     struct audit_step *s = (struct audit_step *)job;
 
-    if (s->r->opt.dry_run)
-        return df_db_query_int(db, DF_Q(old_audit_total, .before = df_time(s->before_ms)),
-                               &s->removed, err);
-    return df_audit_retain(db, s->before_ms, s->r->portion, s->r->now_ms, &s->removed, err);
+    return df_audit_retain(db, s->before_ms, s->r->walk.portion, s->r->walk.now_ms, &s->removed,
+                           err);
 }
 
 /* Entries go from the end of the chain, and a signed stub stands for them (access/audit.h). */
 static enum df_code step_audit(struct df_retention *r, struct df_err *err)
 {
-    struct audit_step s = {
-        .job = {.run = run_audit_step}, .r = r, .before_ms = r->now_ms - r->opt.settings.audit_ms};
+    struct audit_step s = {.job = {.run = run_audit_step},
+                           .r = r,
+                           .before_ms = r->walk.now_ms - retention_kept_ms(&r->walk)};
     int64_t begun_ms = df_mono_ms(df_clock_real());
-    enum df_code code = r->opt.dry_run ? df_store_read_wait(r->opt.store, &s.job, err)
-                                       : df_store_write_wait(r->opt.store, &s.job, err);
+    enum df_code code = df_store_write_wait(r->opt.store, &s.job, err);
 
-    r->is_last = code == DF_OK && (s.removed == 0 || r->opt.dry_run);
+    r->walk.is_last = code == DF_OK && s.removed == 0;
     if (code == DF_OK)
         count_removed(r, s.removed);
-    adapt_portion(r, df_mono_ms(df_clock_real()) - begun_ms);
+    retention_adapt(&r->walk, df_mono_ms(df_clock_real()) - begun_ms);
     return code;
 }
 
@@ -489,18 +339,15 @@ static enum df_code step_space(struct df_retention *r, struct df_err *err)
 
 static bool has_space(const struct df_retention *r)
 {
-    return !r->opt.dry_run && df_store_dialect(r->opt.store) == DF_SQLITE;
+    return df_store_dialect(r->opt.store) == DF_SQLITE;
 }
 
 /* --- the run --- */
 
 static void begin_kind(struct df_retention *r, size_t kind)
 {
-    r->kind = kind;
-    r->after_ms = r->after_int = 0;
-    memcpy(r->after_uuid, "00000000-0000-0000-0000-000000000000", sizeof r->after_uuid);
-    r->portion = PORTION_FIRST;
-    r->is_last = r->broken_off_seen = false;
+    retention_begin(&r->walk, kind);
+    r->broken_off_seen = false;
     r->batch = r->batch_count = 0;
 }
 
@@ -509,16 +356,11 @@ static void begin_run(struct df_retention *r)
     r->running = r->has_run = true;
     r->gave_back = !has_space(r);
     r->space_tries = 0;
-    r->now_ms = df_wall_ms(r->opt.clock);
+    r->walk.now_ms = df_wall_ms(r->opt.clock);
     r->begun_ms = r->extended_ms = df_mono_ms(r->opt.clock);
     memset(r->removed, 0, sizeof r->removed);
     r->from_batches = (struct df_removed){0};
     begin_kind(r, 0);
-}
-
-static bool is_kept(const struct df_retention *r)
-{
-    return *(const int64_t *)((const char *)&r->opt.settings + kind_of(r)->setting) == 0;
 }
 
 /* A step of the run; *ret_done after the last. */
@@ -526,14 +368,15 @@ static enum df_code step_run(struct df_retention *r, bool *ret_done, struct df_e
 {
     enum df_code code = DF_OK;
 
-    while (r->kind < KINDS && (is_kept(r) || (r->is_last && r->batch == r->batch_count)))
-        begin_kind(r, r->kind + 1);
-    *ret_done = r->kind == KINDS && r->gave_back;
-    if (r->kind == KINDS)
+    while (r->walk.kind < RETENTION_KINDS &&
+           (retention_kept_ms(&r->walk) == 0 || (r->walk.is_last && r->batch == r->batch_count)))
+        begin_kind(r, r->walk.kind + 1);
+    *ret_done = r->walk.kind == RETENTION_KINDS && r->gave_back;
+    if (r->walk.kind == RETENTION_KINDS)
         return *ret_done ? DF_OK : step_space(r, err);
-    code = kind_of(r)->sure   ? step_rows(r, err)
-           : kind_of(r)->pick ? step_batches(r, err)
-                              : step_audit(r, err);
+    code = retention_kind_of(&r->walk)->sure   ? step_rows(r, err)
+           : retention_kind_of(&r->walk)->pick ? step_batches(r, err)
+                                               : step_audit(r, err);
     if (code == DF_OK && df_mono_ms(r->opt.clock) - r->extended_ms > EXTEND_MS) {
         bool mine;
         r->extended_ms = df_mono_ms(r->opt.clock);
@@ -546,7 +389,7 @@ static int64_t total_removed(const struct df_retention *r)
 {
     int64_t sum = 0;
 
-    for (size_t i = 0; i < KINDS; i++)
+    for (size_t i = 0; i < RETENTION_KINDS; i++)
         sum += r->removed[i];
     return sum;
 }
@@ -569,9 +412,9 @@ static enum df_code run_audit(struct df_db *db, struct df_job *job, struct df_er
 static void write_counts(const struct df_retention *r, struct df_json_out *out)
 {
     df_json_open(out, '{');
-    for (size_t i = 0; i < KINDS; i++)
+    for (size_t i = 0; i < RETENTION_KINDS; i++)
         if (r->removed[i] > 0)
-            df_json_kv_int(out, kinds[i].name, r->removed[i]);
+            df_json_kv_int(out, retention_kinds[i].name, r->removed[i]);
     if (r->from_batches.items > 0)
         df_json_kv_int(out, "items", r->from_batches.items);
     if (r->from_batches.files > 0)
@@ -606,8 +449,6 @@ static enum df_code end_run(struct df_retention *r, struct df_err *err)
     bool mine;
 
     r->running = false;
-    if (r->opt.dry_run)
-        return DF_OK;
     df_metric_set(r->seconds, (double)(df_mono_ms(r->opt.clock) - r->begun_ms) / 1e3);
     df_metric_set(r->last_run, (double)df_wall_ms(r->opt.clock) / 1e3);
     enum df_code code = tell_run(r, err);
@@ -651,13 +492,14 @@ enum df_code df_retention_run(struct df_retention *r, struct df_retention_count 
     while (code == DF_OK && !done) {
         int64_t begun_ms = df_mono_ms(df_clock_real());
         code = step_run(r, &done, err);
-        if (!r->opt.dry_run && !done)
+        if (!done)
             df_sleep_ms(REST_TIMES * (df_mono_ms(df_clock_real()) - begun_ms));
     }
     if (code == DF_OK)
         code = end_run(r, err);
-    for (size_t i = 0; i < KINDS; i++)
-        ret[i] = (struct df_retention_count){kinds[i].name, r->removed[i]};
-    *ret_count = KINDS;
+    for (size_t i = 0; i < RETENTION_KINDS; i++)
+        ret[i] =
+            (struct df_retention_count){.kind = retention_kinds[i].name, .rows = r->removed[i]};
+    *ret_count = RETENTION_KINDS;
     return code;
 }

@@ -11,6 +11,7 @@
 #define DF_RETENTION_RETENTION_H
 
 #include "files/storage.h"
+#include "net/http.h"
 #include "retention/batches.h"
 #include "retention/settings.h"
 #include "store/store.h"
@@ -23,7 +24,6 @@ struct df_retention_options {
     struct df_storage *storage;
     const struct df_clock *clock;
     struct df_retention_settings settings;
-    bool dry_run; /* count only */
 };
 
 struct df_retention *df_retention_new(const struct df_retention_options *opt);
@@ -39,11 +39,28 @@ int64_t df_retention_turn(struct df_retention *r);
 #define DF_RETENTION_KINDS_MAX 16
 struct df_retention_count {
     const char *kind;
+    const char *setting; /* that has its days */
+    int64_t days;        /* 0: for ever */
     int64_t rows;
+    bool is_at_least; /* there are more: the count was broken off */
 };
 /* Runs to the end. ret has room for DF_RETENTION_KINDS_MAX; returns in *ret_count how many kinds
  * there are. */
 enum df_code df_retention_run(struct df_retention *r, struct df_retention_count *ret,
                               size_t *ret_count, struct df_err *err) DF_MUST_CHECK;
+/* A dry run: counts what a run would remove at this time. */
+enum df_code df_retention_count(struct df_store *store,
+                                const struct df_retention_settings *settings, int64_t now_ms,
+                                struct df_retention_count *ret, size_t *ret_count,
+                                struct df_err *err) DF_MUST_CHECK;
+
+/* --- GET /admin/retention --- */
+
+struct df_retention_view {
+    const struct df_retention_settings *settings;
+    _Atomic bool counting; /* for a request; one at a time */
+};
+/* Their argument is a struct df_retention_view. */
+extern const struct df_route df_retention_routes[];
 
 #endif

@@ -16,6 +16,11 @@ UPDATE MaintenanceRuns SET DueAt = :due WHERE Name = :name AND (DueAt <= :now OR
 UPDATE MaintenanceRuns SET DueAt = :due
 WHERE Name = CAST(:name AS VARCHAR(51)) AND (DueAt <= :now OR DueAt > :ahead);
 
+-- name: maintenance_due
+SELECT DueAt FROM MaintenanceRuns WHERE Name = :name;
+-- dialect: sqlserver
+SELECT DueAt FROM MaintenanceRuns WHERE Name = CAST(:name AS VARCHAR(51));
+
 -- --- batches: removed by batches.c ---
 
 -- Broken off removals come first, whatever their age.
@@ -319,6 +324,8 @@ DELETE FROM DeliveryAttempts
 WHERE Channel = 'alerts'
   AND RowKey IN (SELECT LOWER(CAST(d.Id AS VARCHAR(64))) FROM AlertDeliveries AS d WHERE d.AlertId IN EACH_UUID(:ids));
 
--- What a dry run counts of the audit log.
+-- What a dry run counts of the audit log, up to :limit.
 -- name: old_audit_total
-SELECT COUNT(*) FROM AuditLog WHERE OccurredAt < :before;
+SELECT COUNT(*) FROM (SELECT 1 AS One FROM AuditLog WHERE OccurredAt < :before ORDER BY OccurredAt LIMIT :limit) AS o;
+-- dialect: sqlserver
+SELECT COUNT(*) FROM (SELECT TOP (:limit) 1 AS One FROM AuditLog WHERE OccurredAt < :before ORDER BY OccurredAt) AS o;

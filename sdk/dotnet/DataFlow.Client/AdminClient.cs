@@ -55,6 +55,11 @@ namespace DataFlow.Client
         public AdminSubjectsClient Subjects { get; }
         /// <summary>Circuit breakers.</summary>
         public AdminBreakersClient Breakers { get; }
+        /// <summary>How long what is over is kept; <c>count</c> also says what a run would remove now.</summary>
+        [Operation("GET", "/admin/retention", "admin.retention.get")]
+        public Task<JsonAnswer> GetRetentionAsync(bool? count = null, CancellationToken cancellationToken = default) =>
+            _pipeline.JsonAsync<JsonAnswer>(new Call(HttpMethod.Get, $"/admin/retention", new Query { { "count", count } }), cancellationToken);
+
         /// <summary>The relays of outbox tables.</summary>
         [Operation("GET", "/admin/relays", "admin.relays.list")]
         public Task<JsonAnswer> ListRelaysAsync(CancellationToken cancellationToken = default) =>

@@ -139,6 +139,7 @@ module.exports = {
   'admin.purges.start': 'POST /admin/purge =',
   'admin.purges.get': 'GET /admin/purge/{id}',
   'admin.purges.cancel': 'DELETE /admin/purge/{id}',
+  'admin.retention.get': 'GET /admin/retention ?',
   'admin.subjects.find': 'GET /admin/subjects ?',
   'admin.subjects.lookUp': 'POST /admin/subjects/find = repeat',
 

@@ -1,5 +1,6 @@
 """What is removed, what is not, and what a person dismisses. Rows are written as the server leaves them."""
 
+import concurrent.futures
 import contextlib
 import datetime
 import json
@@ -223,6 +224,84 @@ def test_the_job_runs_at_the_start_and_every_hour_and_tells_what_it_did(make_ser
     text = server.admin().get("/metrics").body.decode()
     assert 'dataflow_retention_removed_total{kind="events"} 1' in text
     assert "dataflow_retention_last_run_timestamp_seconds 1" in text
+
+
+# --- what a run would remove, asked over HTTP ---
+
+
+def over(answer):
+    assert answer.status == 200, answer
+    return {k["kind"]: k["over"] for k in answer.json["kinds"] if k["over"]}
+
+
+def test_the_days_are_shown_and_nothing_is_counted_unless_asked(server):
+    answer = server.admin().get("/admin/retention")
+    assert answer.status == 200
+    assert {k["kind"]: (k["setting"], k["days"]) for k in answer.json["kinds"]} == {
+        **{kind: (kind, 30) for kind in KINDS}, "failures": ("deliveries", 30), "targets": ("attempts", 30), "audit": ("audit", 1825)}
+    assert answer.json["countedAt"] is None
+    assert not [k for k in answer.json["kinds"] if "over" in k]
+
+
+def test_the_count_is_that_of_the_command_and_removes_nothing(world, server):
+    for at in (OLD, YOUNG):
+        batch = world.batch(at)
+        world.failure(world.delivery(at=at), ReplayedAt=at)
+        world.event(at=at)
+        world.add("functional-ack", "Sent", f"count-{at}", created=at, sent=at)
+        world.insert("DeliveryAttempts", {"Channel": "functional-ack", "RowKey": f"9{len(batch)}", "Attempt": 1, "AttemptedAt": at,
+                                          "Outcome": "Sent", "DurationMs": 1})
+    for i in range(700):
+        world.event("FAILED" if i % 7 == 0 else "PROCESSED")
+    answer = server.admin().get("/admin/retention?count=true")
+    found = over(answer)
+    assert found == world.run("--dry-run")
+    assert found == {"batches": 1, "deliveries": 1, "failures": 1, "events": 601, "acks": 1, "attempts": 1}
+    assert answer.json["countedAt"] and not [k for k in answer.json["kinds"] if k["overIsAtLeast"]]
+    assert world.count("ImportBatch") == 2 and world.count("outbox_events") == 702
+    assert world.count("DeliveryAttempts") == 2
+    assert "countedAt" in server.admin().get("/admin/retention?count=false").json
+    world.run()
+    assert over(server.admin().get("/admin/retention?count=true")) == {}
+
+
+def test_a_count_ends_where_it_would_take_long(world, server):
+    row = {"Channel": "functional-ack", "RowKey": "7", "Attempt": 1, "AttemptedAt": OLD, "Outcome": "Sent", "DurationMs": 1}
+    world.insert("DeliveryAttempts", row)
+    for _ in range(17):
+        execute(server, f"INSERT INTO DeliveryAttempts ({', '.join(row)}) SELECT {', '.join(row)} FROM DeliveryAttempts")
+    try:
+        answer = server.admin().get("/admin/retention?count=true")
+        found = {k["kind"]: (k["over"], k["overIsAtLeast"]) for k in answer.json["kinds"]}
+        # Its rows or its time: what was counted is there, and more.
+        assert 0 < found["attempts"][0] < 2 ** 17 and found["attempts"][1] is True
+        assert found["targets"] == (0, False)
+        with concurrent.futures.ThreadPoolExecutor(8) as several:
+            answers = list(several.map(lambda _: server.admin().get("/admin/retention?count=true"), range(8)))
+        assert 200 in {a.status for a in answers} <= {200, 503}
+        assert all(a.code == "Busy" and a.headers["Retry-After"] for a in answers if a.status == 503), "one is made at a time"
+        assert server.admin().get("/admin/retention?count=true").status == 200
+    finally:
+        execute(server, "DELETE FROM DeliveryAttempts")
+
+
+def test_who_may_ask_and_what(world, server):
+    assert server.anonymous().get("/admin/retention").status == 401
+    assert server.new_client().get("/admin/retention").status == 401
+    for query in ("?count=perhaps", "?count=1"):
+        answer = server.admin().get("/admin/retention" + query)
+        assert answer.status == 400 and [e["field"] for e in answer.json["errors"]] == ["count"]
+    assert server.admin().post("/admin/retention").status == 405
+
+
+def test_the_next_run_is_told(make_server, tmp_path):
+    clock = FakeClock(tmp_path)
+    server = make_server(config={"retention": {"events": "0"}}, clock=clock)
+    found = wait_for(lambda: server.admin().get("/admin/retention").json["nextRunAt"], "the run at the start")
+    begun = server.admin().get("/admin/retention?count=true").json["countedAt"]
+    ahead = datetime.datetime.fromisoformat(found.replace("Z", "+00:00")) - datetime.datetime.fromisoformat(begun.replace("Z", "+00:00"))
+    assert datetime.timedelta(minutes=59) < ahead <= datetime.timedelta(hours=1)
+    assert [k["days"] for k in server.admin().get("/admin/retention").json["kinds"] if k["kind"] == "events"] == [0]
 
 
 # --- dismissal ---

@@ -46,6 +46,7 @@ static const struct {
     {"GET /admin/relays", .status = "200"},
     {"POST /admin/keys/rotate", .words = WAITS},
     {"POST /admin/purge", .headers = JSON, .body = "{\"batchId\":\"" UUID "\"}", .words = WAITS},
+    {"GET /admin/retention", .query = "?count=true"},
     {"POST /admin/subjects/find", .headers = JSON, .body = "{\"email\":\"a@example.com\"}"},
     {"GET /admin/subjects", .query = "?email=a@example.com"},
     {"POST /admin/clients", .headers = JSON, .body = "{\"name\":\"another\"}"},
