@@ -15,7 +15,7 @@ const RULES = ['BatchStuck', 'WebhookFailing', 'ErrorRate', 'DeliveryStuck', 'De
 
 const silenceFields = (alert) => [
   { name: 'rule', type: 'select', label: t('al.rule'), value: alert?.rule ?? '', options: [...new Set(['', ...RULES, alert?.rule ?? ''])].map((name) => [name, name || t('any')]) },
-  { name: 'clientId', label: t('w.client'), value: alert?.details?.clientId ?? '', optional: true }, { name: 'target', label: t('al.target'), value: alert?.details?.target ?? '', optional: true },
+  { name: 'clientId', label: t('w.client'), value: alert?.details?.clientId ?? '', optional: true }, { name: 'target', label: t('w.target'), value: alert?.details?.target ?? '', optional: true },
   { name: 'hours', type: 'select', label: t('al.for'), value: '8', options: [1, 8, 24, 168, 720].map((n) => [n, duration(n * 3600)]) }, { name: 'reason', label: t('w.reason'), required: true, maxLength: 500 },
 ];
 

@@ -44,7 +44,7 @@ function waitLine(batch) {
 function pace(batch) {
   if (isOver(batch)) {
     const spent = (Date.parse(batch.completedAt) - Date.parse(batch.startedAt)) / 1000;
-    return spent >= 0 ? [t('imp.took', { time: took(spent) })] : [];
+    return spent >= 0 ? [t('w.took', { time: took(spent) })] : [];
   }
   if (batch.status !== 'Processing' || batch.waiting) return [];
   return [batch.rowsPerSecond > 0 ? t('imp.rate', { rate: batch.rowsPerSecond }) : null,
@@ -64,11 +64,11 @@ function progressCard(batch) {
       batch.status === 'Scheduled' ? h('span', { className: 'note' }, t('imp.begins'), ' ', instant(batch.scheduledFor)) : h('span', { className: 'note', id: 'import-words' }, [words, ...pace(batch)].join(' · '))),
     waitLine(batch), ['Pending', 'Scheduled', 'Cancelled'].includes(batch.status) ? null : bar, reason(batch.lastError),
     h('dl', { className: 'tiles four' }, tile(t('imp.processed'), 'import-processed', batch.processedRecords), tile(t('imp.imported'), 'import-imported', batch.importedCount),
-      tile(t('imp.errors'), 'import-errors', batch.errorCount, { bad: true }), tile(t('imp.skipped'), 'import-skipped', batch.skippedCount, { more: batch.skippedCount ? t('imp.skippedNote') : null })),
+      tile(t('w.errors'), 'import-errors', batch.errorCount, { bad: true }), tile(t('imp.skipped'), 'import-skipped', batch.skippedCount, { more: batch.skippedCount ? t('imp.skippedNote') : null })),
     facts([[t('imp.batchId'), code(batch.batchId)], batch.clientId ? [t('w.client'), h('a', { href: address(['clients', batch.clientId]) }, raw(batch.clientId))] : null,
-      [t('imp.file'), `${named('imp.format', batch.fileType)}, ${bytes(batch.fileSizeBytes)}`], [t('imp.uploaded'), instant(batch.createdAt)], [t('imp.started'), instant(batch.startedAt)],
+      [t('w.file'), `${named('imp.format', batch.fileType)}, ${bytes(batch.fileSizeBytes)}`], [t('w.uploaded'), instant(batch.createdAt)], [t('imp.started'), instant(batch.startedAt)],
       [t('imp.ended'), instant(batch.completedAt)], [t('imp.origined'), raw(batch.originDefault || DASH)], [t('imp.askedBy'), raw(batch.requestedBy || DASH)],
-      [t('imp.attempt'), number(batch.attempt)], batch.lockedBy ? [t('imp.lockedBy'), raw(batch.lockedBy), ' ', time(batch.lockedAt)] : null,
+      [t('w.attempt'), number(batch.attempt)], batch.lockedBy ? [t('imp.lockedBy'), raw(batch.lockedBy), ' ', time(batch.lockedAt)] : null,
       batch.checksum ? [t('imp.checksumIs'), raw(`${batch.checksum.slice(0, 16)}…`, 'code', { title: batch.checksum })] : null]));
 }
 

@@ -34,7 +34,7 @@ function entry(e, i, all) {
   const before = i ? (Date.parse(e.time) - Date.parse(all[i - 1].time)) / 1000 : 0;
   return h('li', { data: { key: `${e.time} ${e.event} ${e.subject} ${e.id} ${e.attempt}`, event: e.event, state: toneOf(e) } },
     h('div', { className: 'step' }, h('h3', {}, named('event', e.event), e.attempt ? ` ${e.attempt}` : ''), e.outcome ? badge(e.outcome) : null, e.httpStatus ? raw(`HTTP ${e.httpStatus}`) : null,
-      h('span', {}, subject(e.subject, e.id)), h('span', { className: 'note' }, stamp(e.time), before >= 1 ? ` (+${duration(before)})` : ''), e.durationMs === null ? null : h('span', { className: 'note' }, t('doc.took', { time: took(e.durationMs / 1000) })),
+      h('span', {}, subject(e.subject, e.id)), h('span', { className: 'note' }, stamp(e.time), before >= 1 ? ` (+${duration(before)})` : ''), e.durationMs === null ? null : h('span', { className: 'note' }, t('w.took', { time: took(e.durationMs / 1000) })),
       e.count === null ? null : h('span', { className: 'note' }, t('doc.records', { n: e.count })), e.by ? h('span', { className: 'note' }, t('doc.by'), ' ', raw(e.by)) : null),
     reason(e.error));
 }
@@ -58,7 +58,7 @@ export function timeline(ctx, kind, id) {
 export const attempts = (items, id = 'attempts') => (items.length ? table({
   label: t('wh.tries'), id, rows: items, key: (a) => `${a.channel ?? ''} ${a.id ?? ''} ${a.attempt} ${a.attemptedAt}`,
   columns: [
-    items[0].channel ? { label: t('outbox.channel'), cell: (a) => raw(a.channel) } : null, { label: t('doc.attempt'), num: true, cell: (a) => String(a.attempt) }, { label: t('doc.outcome'), cell: (a) => badge(a.outcome) }, { label: t('doc.at'), cell: (a) => stamp(a.attemptedAt) },
+    items[0].channel ? { label: t('outbox.channel'), cell: (a) => raw(a.channel) } : null, { label: t('w.attempt'), num: true, cell: (a) => String(a.attempt) }, { label: t('doc.outcome'), cell: (a) => badge(a.outcome) }, { label: t('doc.at'), cell: (a) => stamp(a.attemptedAt) },
     { label: 'HTTP', num: true, cell: (a) => String(a.httpStatus ?? DASH) }, { label: t('doc.duration'), num: true, cell: (a) => took(a.durationMs / 1000) },
     { label: t('w.http'), wide: true, cell: (a) => [reason(a.error), a.answer ? raw(a.answer, 'code') : null, !a.error && !a.answer ? DASH : null] },
   ],

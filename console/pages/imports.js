@@ -18,14 +18,14 @@ export default {
     if (ctx.parts[0]) return (await import('./batch.js')).default.render(ctx);
     ctx.heading({ title: t('nav.imports'), text: t('imports.text') });
     return list(ctx, {
-      id: 'imports', label: t('nav.imports'), path: 'admin/imports', csv: 'admin/imports.csv', key: (b) => b.batchId, name: (b) => b.fileName, order: t('imports.uploaded'), rowProps: (b) => ({ data: { batch: b.batchId } }),
-      filters: [{ name: 'clientId', label: t('tickets.client') }, { name: 'fileName', label: t('imports.file') }, choice(BATCHES),
+      id: 'imports', label: t('nav.imports'), path: 'admin/imports', csv: 'admin/imports.csv', key: (b) => b.batchId, name: (b) => b.fileName, order: t('w.uploaded'), rowProps: (b) => ({ data: { batch: b.batchId } }),
+      filters: [{ name: 'clientId', label: t('w.client') }, { name: 'fileName', label: t('w.file') }, choice(BATCHES),
         { name: 'from', type: 'datetime-local', label: t('tickets.from') }, { name: 'to', type: 'datetime-local', label: t('tickets.to') }],
       columns: [
-        { label: t('imports.file'), main: true, wide: true, cell: (b) => [h('a', { className: 'name', href: address(['imports', b.batchId]) }, raw(b.fileName)), raw(b.batchId, 'span', { className: 'note' }), reason(b.lastError)] },
-        col('tickets.client', 'clientId', clip), col('outbox.status', 'status', badge), { label: t('imports.waitsFor'), cell: waitsFor },
-        { label: t('imports.records'), num: true, cell: (b) => (b.totalRecords === null ? number(b.processedRecords) : `${number(b.processedRecords)} / ${number(b.totalRecords)}`) },
-        { label: t('imports.errors'), num: true, cell: (b) => h('span', { className: b.errorCount ? 'some' : '' }, number(b.errorCount)) }, col('imports.uploaded', 'createdAt'),
+        { label: t('w.file'), main: true, wide: true, cell: (b) => [h('a', { className: 'name', href: address(['imports', b.batchId]) }, raw(b.fileName)), raw(b.batchId, 'span', { className: 'note' }), reason(b.lastError)] },
+        col('w.client', 'clientId', clip), col('w.status', 'status', badge), { label: t('imports.waitsFor'), cell: waitsFor },
+        { label: t('w.records'), num: true, cell: (b) => (b.totalRecords === null ? number(b.processedRecords) : `${number(b.processedRecords)} / ${number(b.totalRecords)}`) },
+        { label: t('w.errors'), num: true, cell: (b) => h('span', { className: b.errorCount ? 'some' : '' }, number(b.errorCount)) }, col('w.uploaded', 'createdAt'),
       ],
     }).ready;
   },

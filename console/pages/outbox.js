@@ -72,8 +72,8 @@ function targetsCard(c, done) {
     c.targets.length ? table({
       label: t('outbox.targets'), rows: c.targets, key: (one) => one.target, rowProps: (one) => ({ data: { target: one.target } }),
       columns: [
-        { label: t('outbox.target'), main: true, cell: (one) => [raw(one.target, 'span', { className: 'name' }), one.state === 'down' ? reason(one.lastError) : null] },
-        { label: t('w.state'), cell: (one) => [badge(one.state), one.pausedBy ? note(t('doc.by'), ' ', raw(one.pausedBy)) : null] }, { label: t('outbox.since'), cell: (one) => time(one.paused ? one.pausedAt : one.downSince) },
+        { label: t('w.target'), main: true, cell: (one) => [raw(one.target, 'span', { className: 'name' }), one.state === 'down' ? reason(one.lastError) : null] },
+        { label: t('w.state'), cell: (one) => [badge(one.state), one.pausedBy ? note(t('doc.by'), ' ', raw(one.pausedBy)) : null] }, { label: t('w.since'), cell: (one) => time(one.paused ? one.pausedAt : one.downSince) },
         { label: t('outbox.arrived'), num: true, cell: (one) => number(one.arrived ?? 0) }, may('operate') && { label: t('actions'), hidden: true, cell: (one) => h('div', { className: 'row-actions' }, pauseButton(c.channel, one.target, one.paused, done)) },
       ],
     }) : note(t('outbox.noTargets'))];
@@ -117,12 +117,12 @@ async function renderChannel(ctx, channel) {
   const rows = list(ctx, {
     id: 'outbox', label: t('outbox.rows', { channel }), path: url(channel), csv: url(`${channel}.csv`), causes: url(channel, 'causes'), key: (row) => row.id, name: nameOf, order: t('w.createdAt'), every: 2000, rowProps: (row) => ({ data: { row: row.id } }),
     filters: [
-      { name: 'status', type: 'select', label: t('outbox.status'), options: [['', t('any')], ...[...statusesOf(channel), 'GivenUp'].map((name) => [name, named('state', name)])] },
-      { name: 'target', label: t('outbox.target') }, { name: 'error', label: t('outbox.error'), maxLength: 200 }, { name: 'since', type: 'datetime-local', label: t('outbox.triedSince') }, { name: 'until', type: 'datetime-local', label: t('outbox.triedUntil') },
+      { name: 'status', type: 'select', label: t('w.status'), options: [['', t('any')], ...[...statusesOf(channel), 'GivenUp'].map((name) => [name, named('state', name)])] },
+      { name: 'target', label: t('w.target') }, { name: 'error', label: t('outbox.error'), maxLength: 200 }, { name: 'since', type: 'datetime-local', label: t('outbox.triedSince') }, { name: 'until', type: 'datetime-local', label: t('outbox.triedUntil') },
     ],
     columns: [
       { label: t('outbox.reference'), main: true, wide: true, cell: (row) => [h('a', { className: 'name', href: address(['outbox', channel, row.id]) }, raw(nameOf(row))), raw(row.id, 'span', { className: 'note' }), row.heldFor ? note(t('outbox.heldFor'), ' ', raw(row.heldFor)) : null, reason(row.lastError)] },
-      { label: t('outbox.status'), cell: (row) => [rowBadge(channel, row), row.dismissedAt ? note(t('state.dismissed')) : null] }, { label: t('outbox.tries'), num: true, cell: (row) => number(Math.max(row.tries, row.attempts)) },
+      { label: t('w.status'), cell: (row) => [rowBadge(channel, row), row.dismissedAt ? note(t('state.dismissed')) : null] }, { label: t('outbox.tries'), num: true, cell: (row) => number(Math.max(row.tries, row.attempts)) },
       { label: t('w.createdAt'), cell: (row) => time(row.createdAt) }, { label: t('outbox.lastAttempt'), cell: (row) => time(row.lastAttemptAt) }, { label: t('wh.nextAt'), cell: (row) => time(row.nextAttemptAt) },
       may('operate') && { label: t('actions'), hidden: true, cell: (row) => h('div', { className: 'row-actions' }, row.status === failedOf(channel) ? actOn(channel, row, 'retry', () => rows.reload()) : null, row.givenUp ? actOn(channel, row, 'dismiss', () => rows.reload()) : null) },
     ],
@@ -146,7 +146,7 @@ async function renderRow(ctx, channel, id) {
       actions: [may('operate') && row.status === failedOf(channel) ? actOn(channel, row, 'retry', again) : null, may('operate') && row.givenUp ? actOn(channel, row, 'dismiss', again) : null, curlButton('GET', url(channel, id))],
     });
     patch(body, h('section', { className: 'card', id: 'outbox-row' }, h('p', {}, rowBadge(channel, row)), reason(row.lastError),
-      facts([[t('outbox.tries'), number(Math.max(row.tries, row.attempts))], channel === 'events' ? [t('api.reference'), raw(row.correlationId)] : [t('outbox.to'), raw(row.targetUrl)], [t('w.createdAt'), instant(row.createdAt)],
+      facts([[t('outbox.tries'), number(Math.max(row.tries, row.attempts))], channel === 'events' ? [t('api.reference'), raw(row.correlationId)] : [t('w.to'), raw(row.targetUrl)], [t('w.createdAt'), instant(row.createdAt)],
         [t('outbox.lastAttempt'), instant(row.lastAttemptAt)], [t('state.Sent'), instant(row.sentAt)], [t('wh.nextAt'), instant(row.nextAttemptAt)]])),
     waits(row.waitingFor),
     payload(row.payload, row.payloadMasked ?? false, async () => (await get(url(channel, id), { reveal: true })).payload), life?.node,

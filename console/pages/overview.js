@@ -177,7 +177,7 @@ function server(ctx) {
     patch(banner, window ? h('p', { className: 'banner' }, window.active ? [t('maintenance.now'), ' ', stamp(window.to)] : [t('maintenance.from'), ' ', stamp(window.from), ' ', t('maintenance.to'), ' ', stamp(window.to)]) : null);
     const backend = (ready.checks || []).map((check) => check.backend).find(Boolean);
     patch(body, h('ul', { className: 'health', id: 'checks' }, (ready.checks || []).map((check) => h('li', {}, badge(check.status, { words: named('check', check.name) }), check.detail ? raw(check.detail, 'span', { className: 'note' }) : null))),
-      facts([[t('server.backend'), raw(BACKENDS[backend], 'span', { id: 'backend' })], [t('server.version'), raw(alive.version)], [t('server.uptime'), h('span', { id: 'uptime' }, duration(alive.uptimeSeconds))]]),
+      facts([[t('w.database'), raw(BACKENDS[backend], 'span', { id: 'backend' })], [t('w.version'), raw(alive.version)], [t('w.uptime'), h('span', { id: 'uptime' }, duration(alive.uptimeSeconds))]]),
       h('p', { className: 'links' }, ['openapi.json', ...(isAdmin() ? ['metrics'] : []), 'readyz'].map((name) => [h('a', { href: name, target: '_blank', rel: 'noopener' }, raw(name)), ' '])));
   };
   const look = async () => { const [alive, ready] = await Promise.all([get('healthz'), get('readyz', {}, { okay: [503] })]); show({ alive, ready }); };

@@ -7,7 +7,7 @@ import { form } from '../kit/form.js';
 import { may } from '../kit/session.js';
 import { table } from '../kit/table.js';
 import { number, t } from '../kit/text.js';
-import { stamp } from '../kit/time.js';
+import { duration, instant, stamp, time } from '../kit/time.js';
 import { act, notice } from '../kit/toast.js';
 import { acts, col } from './whole.js';
 
@@ -69,13 +69,25 @@ const runs = (items) => card(t('re.runs'), items.length ? table({
   label: t('re.runs'), id: 'runs', rows: items, key: (e) => e.id, columns: [{ label: t('w.when'), main: true, cell: (e) => stamp(e.occurredAt) }, { label: t('re.removed'), wide: true, cell: (e) => counts(e.details?.counts ?? e.details) }],
 }) : note(t('none')));
 
+// With `would`, what a run would remove now: it was counted on the button.
+const kept = ({ kinds, nextRunAt }, would, look) => card(t('re.kept'), nextRunAt ? h('p', {}, t('re.next'), ': ', instant(nextRunAt)) : null, table({
+  label: t('re.kept'), id: 'kept', rows: would?.kinds ?? kinds, key: (k) => k.kind, columns: [
+    col('w.what', 'kind', code, { main: true }), col('al.for', 'days', (n) => (n ? duration(n * 86400) : t('re.ever')), { num: true }),
+    would && { label: t('re.over'), num: true, cell: (k) => (k.overIsAtLeast ? '≥ ' : '') + number(k.over) },
+  ],
+}), h('p', { className: 'row-actions' }, act(t('re.look'), look, { id: 'kept-count' }), would ? time(would.countedAt) : null));
+
 export default {
   render(ctx) {
     ctx.heading({ title: t('nav.retention'), text: t('re.text') });
     const body = h('div', { className: 'stacked' });
+    let would;
     if (may('operate')) ctx.root.append(purgeCard(() => ctx.again()));
     ctx.root.append(body);
-    return ctx.watch(3000, () => Promise.all([get('admin/purge', { pageSize: 20 }, ctx), get('admin/audit', { action: 'RetentionRan', pageSize: 10 }, ctx)]),
-      ([purges, log]) => patch(body, jobs(purges.items, () => ctx.again()), runs(log.items)));
+    return ctx.watch(3000, () => Promise.all([get('admin/purge', { pageSize: 20 }, ctx), get('admin/audit', { action: 'RetentionRan', pageSize: 10 }, ctx), get('admin/retention', {}, ctx)]),
+      ([purges, log, now]) => patch(body, kept(now, would, async () => {
+        would = await get('admin/retention', { count: true }, { timeout: 60000 });
+        await ctx.again();
+      }), jobs(purges.items, () => ctx.again()), runs(log.items)));
   },
 };

@@ -30,7 +30,7 @@ export default {
       columns: [
         { label: t('search.kind'), cell: (item) => named('kind', item.kind) },
         { label: t('tk.doc'), main: true, wide: true, cell: (item) => [place(item) ? h('a', { className: 'name', href: place(item) }, raw(item.title)) : raw(item.title, 'span', { className: 'name' }), raw(item.id, 'span', { className: 'note' })] },
-        { label: t('outbox.status'), cell: (item) => (item.status ? badge(item.status) : DASH) }, { label: t('tickets.client'), cell: (item) => clip(item.clientId) }, { label: t('w.createdAt'), cell: (item) => time(item.createdAt) },
+        { label: t('w.status'), cell: (item) => (item.status ? badge(item.status) : DASH) }, { label: t('w.client'), cell: (item) => clip(item.clientId) }, { label: t('w.createdAt'), cell: (item) => time(item.createdAt) },
       ],
     }) : note(t('search.help'))));
     // One result is what was looked for: Enter again opens it.

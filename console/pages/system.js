@@ -28,7 +28,7 @@ const relays = {
     label: t('nav.relays'), id: 'relays', rows: items, key: (r) => r.name, columns: [
       { label: t('sy.relay'), main: true, by: 'name', cell: (r) => [raw(r.name, 'span', { className: 'name' }), note(raw(`${r.table} · ${r.source}`)), reason(r.problem ?? r.lastError)] },
       { label: t('w.state'), cell: (r) => [badge(r.state), r.downSince || r.pausedAt ? note(time(r.downSince || r.pausedAt)) : null, r.notified ? note(t('sy.notified')) : null, may('operate') ? h('p', {}, toggle(r, again)) : null] },
-      { label: t('sy.to'), cell: (r) => [raw(r.dispatcher), r.target ? note(raw(r.target)) : null, r.order === 'none' ? null : note(raw(r.order))] },
+      { label: t('w.to'), cell: (r) => [raw(r.dispatcher), r.target ? note(raw(r.target)) : null, r.order === 'none' ? null : note(raw(r.order))] },
       count('sy.waiting', 'waiting'), col('sy.oldest', 'oldestAt'), count('sy.dispatched', 'dispatched'),
       count('sy.retried', 'retried'), count('w.failures', 'givenUp'), col('sy.last', 'lastDispatchAt'),
     ],
@@ -40,7 +40,7 @@ const integrations = {
   draw: ({ items }, again, redraw) => card(null, items.length ? sorted({
     label: t('nav.integrations'), id: 'breakers', rows: items, key: (b) => b.name, rowProps: (b) => ({ data: { breaker: b.name } }), columns: [
       { label: t('w.destination'), main: true, by: 'name', cell: (b) => raw(b.name, 'span', { className: 'name' }) },
-      { label: t('w.state'), by: 'state', cell: (b) => [badge(b.state), b.state === 'OPEN' ? note(t('sy.probe', { time: duration(Math.ceil(b.retryMs / 1000)) })) : null] }, col('sy.since', 'since'),
+      { label: t('w.state'), by: 'state', cell: (b) => [badge(b.state), b.state === 'OPEN' ? note(t('sy.probe', { time: duration(Math.ceil(b.retryMs / 1000)) })) : null] }, col('w.since', 'since'),
       { label: t('sy.failures'), num: true, by: 'failed', cell: (b) => raw(`${number(b.failed)} / ${number(b.calls)}${b.failureRate === null ? '' : ` (${number(b.failureRate)} %)`}`) }, count('sy.refused', 'notPermitted'), col('sy.lastFailure', 'lastFailureAt'),
       may('operate') && acts((b) => (b.state === 'CLOSED' ? null : act(t('sy.reset'), () => ask({
           id: 'reset', title: t('sy.reset'), text: [raw(b.name, 'p'), t('sy.resetText')], submit: t('sy.reset'), action: async () => { await post(path('admin', 'circuit-breakers', b.name, 'reset')); notice(t('sy.resetDone', { name: b.name })); await again(); },
@@ -66,10 +66,10 @@ const versions = {
   },
   draw: ({ items, unowned, version, up, database }) => {
     const n = new Set(items.map((o) => o.version)).size;
-    return [card(t('sy.server'), facts([[t('sy.version'), code(version)], [t('sy.uptime'), duration(up)], [t('sy.database'), raw(database)]]), h('p', {}, h('a', { href: 'openapi.json' }, t('sy.api')))),
+    return [card(t('sy.server'), facts([[t('w.version'), code(version)], [t('w.uptime'), duration(up)], [t('w.database'), raw(database)]]), h('p', {}, h('a', { href: 'openapi.json' }, t('sy.api')))),
       card(null, n > 1 ? h('p', { className: 'banner', id: 'versions-differ' }, t('sy.differ', { n })) : null, table({
         label: t('nav.versions'), id: 'versions', rows: items, key: (o) => o.id, columns: [
-          { label: t('sy.process'), main: true, cell: (o) => raw(o.name, 'span', { className: 'name' }) }, col('sy.version', 'version', code), { label: t('w.state'), cell: (o) => badge(o.isLate ? 'down' : 'up', { words: t(o.isLate ? 'sy.late' : 'sy.alive') }) },
+          { label: t('sy.process'), main: true, cell: (o) => raw(o.name, 'span', { className: 'name' }) }, col('w.version', 'version', code), { label: t('w.state'), cell: (o) => badge(o.isLate ? 'down' : 'up', { words: t(o.isLate ? 'sy.late' : 'sy.alive') }) },
           col('sy.started', 'startedAt'), col('sy.renewed', 'renewedAt'), { label: t('sy.work'), wide: true, cell: (o) => tags(o.work.map((w) => w.channel)) },
         ],
       }), unowned?.length ? h('p', {}, t('sy.unowned'), ' ', tags(unowned.map((w) => w.channel))) : null)];

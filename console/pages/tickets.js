@@ -50,11 +50,11 @@ function renderList(ctx) {
   return list(ctx, {
     id: 'tickets', label: t('nav.tickets'), path: 'admin/tickets', csv: 'admin/tickets.csv', causes: 'admin/tickets/causes', key: (k) => k.id, name: (k) => k.businessDocId, order: t('tk.received'), rowProps: (k) => ({ data: { ticket: k.id } }),
     filters: [
-      { name: 'clientId', label: t('tickets.client') }, { name: 'businessEntity', label: t('tk.entity') }, { name: 'businessDocId', label: t('tk.doc') }, { name: 'error', label: t('outbox.error'), maxLength: 200 },
+      { name: 'clientId', label: t('w.client') }, { name: 'businessEntity', label: t('tk.entity') }, { name: 'businessDocId', label: t('tk.doc') }, { name: 'error', label: t('outbox.error'), maxLength: 200 },
       { name: 'status', type: 'select', label: t('tk.processing'), options: options(['Awaiting', 'Processing', 'Processed', 'Error']) }, { name: 'returnStatus', type: 'select', label: t('tk.return'), options: options(SENT) },
       { name: 'gatewayStatus', type: 'select', label: t('tk.gateway'), options: options(SENT) }, { name: 'from', type: 'datetime-local', label: t('tickets.from') }, { name: 'to', type: 'datetime-local', label: t('tickets.to') },
     ],
-    columns: columns((k) => address(['tickets', k.id]), { label: t('tickets.client'), cell: (k) => clip(k.clientId) }),
+    columns: columns((k) => address(['tickets', k.id]), { label: t('w.client'), cell: (k) => clip(k.clientId) }),
     actions: may('operate') ? [{ words: t('tickets.reprocessMore'), run: many }] : [],
   }).ready;
 }
@@ -68,7 +68,7 @@ async function renderTicket(ctx, id) {
   await ctx.watch(2000, () => get(one(id), {}, { signal: ctx.signal }), (k) => {
     ctx.heading({
       title: h('span', {}, raw(`${k.businessEntity} ${k.businessDocId}`), ', ', t('tk.phase', { phase: String(k.phaseCode) })), crumbs: [[t('nav.tickets'), '#tickets']],
-      text: k.clientId ? [t('tickets.client'), ' ', h('a', { href: address('tickets', { clientId: k.clientId }) }, raw(k.clientId))] : null,
+      text: k.clientId ? [t('w.client'), ' ', h('a', { href: address('tickets', { clientId: k.clientId }) }, raw(k.clientId))] : null,
       actions: [may('operate') ? reprocessOne(k, again) : null, curlButton('GET', one(id))],
     });
     patch(body, waits(k.waitingFor), h('section', { className: 'card ticket' }, h('h2', {}, t('tickets.way')), h('ol', { className: 'timeline steps' }, steps(k).map((s) => {

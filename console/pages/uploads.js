@@ -17,13 +17,13 @@ function records(row) {
 
 export const batchColumns = () => [
   {
-    label: t('imp.file'), main: true, wide: true, cell: (row) => [h('a', { className: 'name', href: address(['imports', row.batchId]) }, raw(row.fileName)),
+    label: t('w.file'), main: true, wide: true, cell: (row) => [h('a', { className: 'name', href: address(['imports', row.batchId]) }, raw(row.fileName)),
       h('span', { className: 'note' }, `${named('imp.format', row.fileType)}, ${bytes(row.fileSizeBytes)}`), row.status === 'Failed' ? reason(row.lastError) : null],
   },
   col('w.status', 'status', badge),
-  { label: t('imp.records'), num: true, cell: records },
-  { label: t('imp.errors'), num: true, cell: (row) => h('span', { className: row.errorCount ? 'some' : '' }, number(row.errorCount)) },
-  col('imp.uploaded', 'createdAt'),
+  { label: t('w.records'), num: true, cell: records },
+  { label: t('w.errors'), num: true, cell: (row) => h('span', { className: row.errorCount ? 'some' : '' }, number(row.errorCount)) },
+  col('w.uploaded', 'createdAt'),
   col('imp.ended', 'completedAt'),
 ];
 
@@ -40,7 +40,7 @@ export default {
     ctx.root.append(banner, card(t('imp.new'), dropZone()));
     const status = ctx.query.get('status');
     const { ready } = list(ctx, {
-      id: 'imports', label: t('imp.history'), path: 'imports', columns: batchColumns(), key: (row) => row.batchId, order: t('imp.uploaded'), rowProps: (row) => ({ data: { batch: row.batchId } }),
+      id: 'imports', label: t('imp.history'), path: 'imports', columns: batchColumns(), key: (row) => row.batchId, order: t('w.uploaded'), rowProps: (row) => ({ data: { batch: row.batchId } }),
       filters: [choice(BATCHES)],
       empty: t(status ? 'imp.noneIn' : 'imp.none'),
       then: (answer) => {

@@ -18,7 +18,7 @@ add({
   'role.read': ['may look', 'pode ver'], 'role.operate': ['may operate', 'pode operar'], 'role.admin': ['may do everything', 'pode tudo'],
   language: ['Language', 'Idioma'], theme: ['Theme', 'Tema'], 'theme.auto': ['as the system', 'como o sistema'], 'theme.light': ['light', 'claro'], 'theme.dark': ['dark', 'escuro'],
   zone: ['Times', 'Horários'], 'zone.local': ['local time', 'hora local'],
- 'signin.as': ['Sign in with', 'Entrar com'], 'signin.admin': ['Admin key', 'Chave de administrador'], 'signin.client': ['Client credentials', 'Credenciais de cliente'], 'signin.keyHint': ['The value of admin.key on the server.', 'O valor de admin.key no servidor.'], 'signin.id': ['Client ID', 'ID do cliente'], 'signin.secret': ['Secret', 'Segredo'],
+  'signin.as': ['Sign in with', 'Entrar com'], 'signin.admin': ['Admin key', 'Chave de administrador'], 'signin.client': ['Client credentials', 'Credenciais de cliente'], 'signin.keyHint': ['The value of admin.key on the server.', 'O valor de admin.key no servidor.'], 'signin.id': ['Client ID', 'ID do cliente'], 'signin.secret': ['Secret', 'Segredo'],
   'signin.kept': ['Kept in the open tabs of this browser only, and forgotten when they are closed.', 'Fica só nas abas abertas deste navegador e é esquecido quando elas são fechadas.'],
   'off.title': ['No admin key is configured', 'Nenhuma chave de administrador está configurada'],
   'off.text': ['Administration over HTTP is switched off on this server. To switch it on, put a key in a file and start the server with it:', 'A administração por HTTP está desligada neste servidor. Para ligá-la, ponha uma chave num arquivo e inicie o servidor com ela:'],

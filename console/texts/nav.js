@@ -8,7 +8,7 @@ add({
   'w.stop': ['Stop', 'Parar'], 'w.status': ['Status', 'Situação'], 'w.client': ['Client', 'Cliente'], 'w.reason': ['Reason', 'Motivo'], 'w.create': ['Create', 'Criar'],
   'w.state': ['State', 'Estado'], 'w.createdAt': ['Created', 'Criado'], 'w.secretHint': ['Leave it empty and one is made.', 'Deixe vazio e um será gerado.'],
   'w.save': ['Save', 'Salvar'], 'w.saved': ['Saved.', 'Salvo.'], 'w.rotate': ['New secret', 'Novo segredo'], 'w.event': ['Event', 'Evento'], 'w.http': ['Answer', 'Resposta'],
-  'w.failures': ['Given up', 'Abandonados'], 'w.replayedAt': ['Replayed', 'Reenviado'], 'w.destination': ['Destination', 'Destino'], 'w.what': ['What', 'O quê'],
+  'w.failures': ['Given up', 'Abandonados'], 'w.replayedAt': ['Replayed', 'Reenviado'], 'w.destination': ['Destination', 'Destino'], 'w.version': ['Version', 'Versão'], 'w.uptime': ['Up for', 'No ar há'], 'w.database': ['Database', 'Banco de dados'], 'w.since': ['Since', 'Desde'], 'w.to': ['To', 'Para'], 'w.target': ['Target', 'Destino'], 'w.took': ['took {time}', 'levou {time}'], 'w.file': ['File', 'Arquivo'], 'w.records': ['Records', 'Registros'], 'w.errors': ['Errors', 'Erros'], 'w.uploaded': ['Uploaded', 'Enviado'], 'w.attempt': ['Attempt', 'Tentativa'], 'w.what': ['What', 'O quê'],
   'w.by': ['By', 'Por'], 'w.filter': ['Filter', 'Filtro'], 'w.first': ['The first {n}.', 'Os primeiros {n}.'], 'w.details': ['Details', 'Detalhes'], 'w.when': ['When', 'Quando'],
 
   // What time lines name besides the documents' own states: outcomes, and who touched it (texts of the other events: work.js).

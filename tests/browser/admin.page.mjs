@@ -97,6 +97,35 @@ for (const as of ['client', 'admin']) {
   });
 }
 
+for (const language of ['en', 'pt']) test(`how long what is over is kept, and what a run would remove now: ${language}`, LIMIT, async () => {
+  const say = saying(language);
+  const page = await openSignedIn('#retention', { language, allowed: [503] });
+  const row = (kind) => page.locator(`#kept tr[data-key=${kind}]`);
+  await row('batches').filter({ hasText: '30 d' }).waitFor();
+  await row('tickets').filter({ hasText: say('re.ever') }).waitFor();
+  await page.locator('#page', { hasText: say('re.next') }).waitFor();
+  assert.equal(await page.locator('#kept th').count(), 2, 'nothing is counted unless asked');
+  await page.locator('#kept-count').click();
+  await page.locator('#kept th', { hasText: say('re.over') }).waitFor();
+  assert.equal((await row('batches').locator('td').last().textContent()).trim(), '0');
+  await accessible(page, 'what a run would remove');
+
+  // More than is counted, and somebody who counts already.
+  let answers = (route) => route.fulfill({ status: 503, contentType: 'application/problem+json', headers: { 'Retry-After': '1' }, body: JSON.stringify({ status: 503, title: 'Busy', code: 'Busy', detail: 'somebody else' }) });
+  await page.route('**/admin/retention?count=true', (route) => answers(route));
+  await page.locator('#kept-count').click();
+  await page.locator('#messages', { hasText: 'somebody else' }).waitFor();
+  answers = async (route) => {
+    const answer = await (await route.fetch()).json();
+    Object.assign(answer.kinds.find(({ kind }) => kind === 'events'), { over: 100000, overIsAtLeast: true });
+    await route.fulfill({ json: answer });
+  };
+  await page.locator('#kept-count').click();
+  await row('events').filter({ hasText: /≥ 100[.,]000/ }).waitFor();
+  await page.screenshot({ path: join(SHOTS, `retention-${language}.png`), fullPage: true });
+  await page.finish();
+});
+
 test('a relay is paused and resumed', LIMIT, async () => {
   const page = await openSignedIn('#relays');
   const row = page.locator('#relays tr[data-key=events]');
