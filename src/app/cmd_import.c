@@ -646,7 +646,8 @@ static int start_import(struct session *s, struct df_import_file *file, const ch
     const struct df_import_server server = {.url = s->server,
                                             .client_id = s->client_id,
                                             .client_secret = secret,
-                                            .language = df_lang_tag(df_cli_lang()),
+                                            .language =
+                                                df_lang_tag(s->json ? DF_LANG_EN : df_cli_lang()),
                                             .interrupted = &interrupted};
     enum df_code code = file->path ? check_file(file->path, &err) : DF_OK;
     if (code == DF_OK && file->mapping)

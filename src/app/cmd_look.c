@@ -212,11 +212,11 @@ static enum df_code ask_server(struct look *l, const char *id, struct df_err *er
     if (code != DF_OK)
         return code;
     struct df_str key = df_secret_str(l->settings.auth.admin_key);
-    const struct df_import_server server = {.url = l->server ? l->server
-                                                             : own_address(&l->settings, &a),
-                                            .admin_key = df_arena_cstr(&a, key),
-                                            .language = df_lang_tag(df_cli_lang()),
-                                            .interrupted = &interrupted};
+    const struct df_import_server server = {
+        .url = l->server ? l->server : own_address(&l->settings, &a),
+        .admin_key = df_arena_cstr(&a, key),
+        .language = df_lang_tag(l->json ? DF_LANG_EN : df_cli_lang()),
+        .interrupted = &interrupted};
     df_buf_init(&path, PATH_MAX_);
     df_buf_addz(&path, l->subject->path);
     if (id) {
