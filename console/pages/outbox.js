@@ -122,7 +122,7 @@ async function renderChannel(ctx, channel) {
     ],
     columns: [
       { label: t('outbox.reference'), main: true, wide: true, cell: (row) => [h('a', { className: 'name', href: address(['outbox', channel, row.id]) }, raw(nameOf(row))), raw(row.id, 'span', { className: 'note' }), row.heldFor ? note(t('outbox.heldFor'), ' ', raw(row.heldFor)) : null, reason(row.lastError)] },
-      { label: t('w.status'), cell: (row) => [rowBadge(channel, row), row.dismissedAt ? note(t('state.dismissed')) : null] }, { label: t('outbox.tries'), num: true, cell: (row) => number(Math.max(row.tries, row.attempts)) },
+      { label: t('w.status'), cell: (row) => [rowBadge(channel, row), row.dismissedAt ? note(t('state.dismissed')) : null] }, { label: t('outbox.tries'), num: true, cell: (row) => number(row.tries || row.attempts) },
       { label: t('w.createdAt'), cell: (row) => time(row.createdAt) }, { label: t('outbox.lastAttempt'), cell: (row) => time(row.lastAttemptAt) }, { label: t('wh.nextAt'), cell: (row) => time(row.nextAttemptAt) },
       may('operate') && { label: t('actions'), hidden: true, cell: (row) => h('div', { className: 'row-actions' }, row.status === failedOf(channel) ? actOn(channel, row, 'retry', () => rows.reload()) : null, row.givenUp ? actOn(channel, row, 'dismiss', () => rows.reload()) : null) },
     ],
@@ -146,7 +146,7 @@ async function renderRow(ctx, channel, id) {
       actions: [may('operate') && row.status === failedOf(channel) ? actOn(channel, row, 'retry', again) : null, may('operate') && row.givenUp ? actOn(channel, row, 'dismiss', again) : null, curlButton('GET', url(channel, id))],
     });
     patch(body, h('section', { className: 'card', id: 'outbox-row' }, h('p', {}, rowBadge(channel, row)), reason(row.lastError),
-      facts([[t('outbox.tries'), number(Math.max(row.tries, row.attempts))], channel === 'events' ? [t('api.reference'), raw(row.correlationId)] : [t('w.to'), raw(row.targetUrl)], [t('w.createdAt'), instant(row.createdAt)],
+      facts([[t('outbox.tries'), number(row.tries || row.attempts)], channel === 'events' ? [t('api.reference'), raw(row.correlationId)] : [t('w.to'), row.targetUrl ? raw(row.targetUrl) : t('outbox.itsUrl')], [t('w.createdAt'), instant(row.createdAt)],
         [t('outbox.lastAttempt'), instant(row.lastAttemptAt)], [t('state.Sent'), instant(row.sentAt)], [t('wh.nextAt'), instant(row.nextAttemptAt)]])),
     waits(row.waitingFor),
     payload(row.payload, row.payloadMasked ?? false, async () => (await get(url(channel, id), { reveal: true })).payload), life?.node,
