@@ -9,7 +9,7 @@ import { time } from './time.js';
 import { act, notice, tell } from './toast.js';
 
 const PAGE = 20;
-const EXPORTED = 100000; // rows that an export has at most
+export const EXPORTED = 100000; // rows that an export has at most
 
 // Columns are {label, cell(row), num?, wide?, hidden? (a label for those who do not see)}. Rows need a `key`.
 export function table({ label, columns, rows, key, id, rowProps, head }) {

@@ -9,6 +9,7 @@ import { list } from '../kit/table.js';
 import { named, t } from '../kit/text.js';
 import { instant, time } from '../kit/time.js';
 import { act, notice } from '../kit/toast.js';
+import { addCsv } from './whole.js';
 
 const STATUSES = ['Awaiting', 'Processing', 'Processed', 'Error'];
 const documentOf = (k) => address('tickets', { businessEntity: k.businessEntity, businessDocId: k.businessDocId });
@@ -80,10 +81,12 @@ export default {
     ctx.heading({ title: t('nav.tickets'), text: t('tk.text') });
     const [entity, doc, status] = ['businessEntity', 'businessDocId', 'status'].map((name) => ctx.query.get(name) || '');
     if (status) {
-      return list(ctx, {
+      const shown = list(ctx, {
         id: 'tickets', label: t('nav.tickets'), path: 'api/tickets', filters: fields(ctx), key: (k) => k.id, order: t('tk.received'), rowProps: (k) => ({ data: { doc: k.businessDocId } }),
         columns: columns(documentOf),
-      }).ready;
+      });
+      addCsv(ctx, 'tickets', 'api/tickets', shown);
+      return shown.ready;
     }
     const search = form({ id: 'tickets', label: t('nav.tickets'), role: 'search', className: 'card filters', fields: fields(ctx), words: t('ev.search'), submit: async (values) => go(ctx.address(filled(values)), { keepFocus: true }) });
     const body = h('div', { className: 'stacked' });

@@ -7,7 +7,7 @@ import { named, number, t } from '../kit/text.js';
 import { local, time } from '../kit/time.js';
 import batch from './batch.js';
 import importer, { dropZone } from './importer.js';
-import { BATCHES, choice, col } from './whole.js';
+import { addCsv, BATCHES, choice, col } from './whole.js';
 
 function records(row) {
   if (row.status === 'Scheduled') return [t('imp.begins'), ' ', time(row.scheduledFor)];
@@ -39,7 +39,7 @@ export default {
     const banner = h('p', { className: 'banner', id: 'imports-maintenance', hidden: true });
     ctx.root.append(banner, card(t('imp.new'), dropZone()));
     const status = ctx.query.get('status');
-    const { ready } = list(ctx, {
+    const shown = list(ctx, {
       id: 'imports', label: t('imp.history'), path: 'imports', columns: batchColumns(), key: (row) => row.batchId, order: t('w.uploaded'), rowProps: (row) => ({ data: { batch: row.batchId } }),
       filters: [choice(BATCHES)],
       empty: t(status ? 'imp.noneIn' : 'imp.none'),
@@ -48,6 +48,7 @@ export default {
         banner.hidden = !answer.maintenance;
       },
     });
-    return ready;
+    addCsv(ctx, 'imports', 'imports', shown);
+    return shown.ready;
   },
 };

@@ -1,10 +1,10 @@
 // Lists that come whole, filtered as one types; tables sorted by their heads; CSV of what the server does not export.
 import { get } from '../kit/api.js';
 import { button, card, DASH, h, note, patch } from '../kit/dom.js';
-import { table } from '../kit/table.js';
+import { EXPORTED, table } from '../kit/table.js';
 import { named, number, t } from '../kit/text.js';
 import { time } from '../kit/time.js';
-import { act } from '../kit/toast.js';
+import { act, notice } from '../kit/toast.js';
 
 const MOST = 500; // are drawn
 export const BATCHES = ['Pending', 'Scheduled', 'Processing', 'Completed', 'CompletedWithErrors', 'Failed', 'Cancelled'];
@@ -21,6 +21,10 @@ async function all(ctx, path, params) {
     const { items, next, total } = await get(path, { ...params, pageSize: 200, ...(after ? { after } : { page }) }, ctx);
     rows.push(...items);
     after = next;
+    if (rows.length >= EXPORTED) {
+      notice(t('list.cut', { n: EXPORTED }));
+      return rows;
+    }
     if (!items.length || !(after ?? (after === undefined && rows.length < total))) return rows;
   }
 }

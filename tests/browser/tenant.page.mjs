@@ -1,5 +1,6 @@
 // What a tenant sees of its own besides imports and webhooks: tickets, events, use and limits; and nothing of what is not its own.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { LIMIT, SHOTS, accessible, ask, eventually, gateway, openSignedIn, text } from './harness.mjs';
@@ -95,6 +96,26 @@ for (const language of ['en', 'pt']) test(`an event is written and dispatched: $
   assert.match(id, /^[0-9a-f-]{36}$/);
   await eventually('the relay', async () => JSON.stringify(await ask(`${gateway.sandbox}/_received?path=/gateway/events`, { method: 'GET' })).includes(id));
   await accessible(page, 'events');
+  await page.finish();
+});
+
+test('a tenant exports its own tickets and imports, all that the filter matches', LIMIT, async () => {
+  await clean();
+  const docs = [fresh('CSV'), fresh('CSV')];
+  for (const doc of docs) await post(doc);
+  const page = await openSignedIn('#tickets?status=Processed', { as: 'client' });
+  const exported = async (id) => {
+    const [file] = await Promise.all([page.waitForEvent('download'), page.locator(`#${id}-csv`).click()]);
+    assert.equal(file.suggestedFilename(), `${id}.csv`);
+    return readFileSync(await file.path(), 'utf8').trim().split('\r\n');
+  };
+  await eventually('both are listed', async () => (await page.locator('#tickets-table tbody tr').count()) >= 2);
+  const tickets = await exported('tickets');
+  assert.match(tickets[0], /"businessDocId"/);
+  for (const doc of docs) assert.ok(tickets.some((line) => line.includes(doc)), doc);
+  await page.goto(`${gateway.url}#imports?status=Scheduled`);
+  await page.locator('#imports-card').waitFor();
+  assert.equal((await exported('imports')).filter((line) => line.startsWith('"') && /[0-9a-f]{8}-/.test(line)).length, await page.locator('#imports-table tbody tr').count());
   await page.finish();
 });
 
