@@ -331,7 +331,7 @@ class Http:
         if "json" in (response.headers["Content-Type"] or "") and response.body:
             self.server.remember(response.json)
         if response.status >= 400 and method != "HEAD":
-            check_problem(response, in_a_language=self.server.binary == BIN)
+            check_problem(response, in_a_language=getattr(self.server, "binary", BIN) == BIN)
         return response
 
     def get(self, path, **kwargs):

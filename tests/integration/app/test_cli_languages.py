@@ -124,7 +124,7 @@ def test_nothing_that_people_read_stays_english(made, command):
 @pytest.mark.parametrize("command", SAME_JSON)
 def test_json_is_the_same_in_every_language(made, command):
     english, portuguese = both(*arguments(command, made), "--json", call=made["server"].cli)
-    moves = re.compile(r'"leaseUntil":"[^"]*"')
+    moves = re.compile(r'"(leaseUntil|renewedAt)":"[^"]*"')
     assert json.loads(moves.sub('"x":1', english)) == json.loads(moves.sub('"x":1', portuguese))
 
 
