@@ -12,7 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TICK_MS 5000 /* at most, between two looks at the clock */
+#define TICK_MS 5000             /* at most, between two looks at the clock */
+#define LATE_MS SERIES_MINUTE_MS /* the loop may be, less than an hour waits to be made */
 
 /* --- which clients have rows of their own ----------------------------------------------------- */
 
@@ -195,7 +196,11 @@ static void plan_next(struct df_series *s, int64_t now_ms)
     s->planned_ms = series_floor(now_ms, s->opt.settings.interval_ms) + s->opt.settings.interval_ms;
 }
 
-/* Figures belong to the minute in which they were counted, also if the clock was moved since. */
+/*
+ * Figures belong to the minute in which they were counted, also if this loop is late. After a leap
+ * of the clock they go to the minute that it shows: the hour from which it leapt may have been made
+ * already, and what came to it now would go with its minutes.
+ */
 static int64_t write_counted(void *arg)
 {
     struct df_series *s = arg;
@@ -205,7 +210,9 @@ static int64_t write_counted(void *arg)
 
     if (left_ms > 0 && left_ms <= s->opt.settings.interval_ms)
         return left_ms < TICK_MS ? left_ms : TICK_MS;
-    int64_t at_ms = s->planned_ms - 1 < now_ms ? s->planned_ms - 1 : now_ms;
+    int64_t at_ms = s->planned_ms - 1;
+    if (at_ms > now_ms || now_ms - at_ms > LATE_MS)
+        at_ms = now_ms;
     plan_next(s, now_ms);
     if (df_series_write(s, at_ms, &err) != DF_OK)
         df_log_warn("SeriesNotWritten", "%s", err.detail);

@@ -324,6 +324,32 @@ static void points_of_a_clock_that_was_ahead_go(void **state)
     assert_int_equal(accepted_of(60, "a", START), 0);
 }
 
+static void await_accepted(const char *client, int64_t at_ms, int64_t want)
+{
+    for (int i = 0; i < 6000 && accepted_of(60, client, at_ms) != want; i++)
+        (void)usleep(10000);
+    assert_int_equal(accepted_of(60, client, at_ms), want);
+}
+
+/* The loop may be late, but an hour may be made already when the clock has leapt. */
+static void what_is_counted_before_a_leap_belongs_behind_it(void **state)
+{
+    (void)state;
+    df_series_start(series);
+    for (int i = 0; i < 6000 && number(&marks) == 0; i++)
+        (void)usleep(10000);
+    (void)df_fake_clock_await(&clock_);
+    count_for("a", 3);
+    df_fake_clock_advance_ms(&clock_, MINUTE + MINUTE / 2);
+    await_accepted("a", START, 3);
+    (void)df_fake_clock_await(&clock_);
+    count_for("b", 2);
+    df_fake_clock_advance_ms(&clock_, 2 * DAY);
+    await_accepted("b", START + 2 * DAY + MINUTE, 2);
+    assert_int_equal(accepted_of(60, "", START + MINUTE), 0);
+    df_series_end(series);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -337,6 +363,7 @@ int main(void)
         TEST(minutes_wait_for_their_hour),
         TEST(a_year_does_not_let_the_tables_grow),
         TEST(points_of_a_clock_that_was_ahead_go),
+        TEST(what_is_counted_before_a_leap_belongs_behind_it),
     };
 
     df_log_init(DF_LOG_ERROR, DF_LOG_JSON, df_clock_real());
