@@ -110,8 +110,16 @@ static bool by_role(const struct vault *v)
     return v->settings.vault_role_id != NULL;
 }
 
+/* When a token that lives so long is renewed. Its time runs from some moment after the request was
+ * sent, so it is counted from there. */
+static int64_t tend_at(int64_t sent_ms, int64_t ttl_s)
+{
+    return ttl_s > 0 ? sent_ms + ttl_s * 1000 * 2 / 3 : INT64_MAX;
+}
+
 /* Takes over the token of an answer, and plans its renewal. */
-static enum df_code take_token(struct vault *v, const struct df_json *json, struct df_err *err)
+static enum df_code take_token(struct vault *v, const struct df_json *json, int64_t sent_ms,
+                               struct df_err *err)
 {
     const struct df_json *auth = df_json_get(json, "auth");
     struct df_str token = df_remote_text(json, DF_PATH("auth", "client_token"));
@@ -123,7 +131,7 @@ static enum df_code take_token(struct vault *v, const struct df_json *json, stru
     df_lock(&v->lock);
     struct df_secret *old = v->token;
     v->token = taken;
-    v->tend_at_ms = ttl_s > 0 ? df_mono_ms(v->clock) + ttl_s * 1000 * 2 / 3 : INT64_MAX;
+    v->tend_at_ms = tend_at(sent_ms, ttl_s);
     df_unlock(&v->lock);
     df_secret_free(old);
     return DF_OK;
@@ -141,10 +149,11 @@ static enum df_code log_in(struct vault *v, struct df_err *err)
     df_json_kv_text(&json, "role_id", df_str_c(v->settings.vault_role_id));
     df_json_kv_text(&json, "secret_id", df_secret_str(v->settings.vault_secret_id));
     df_json_close(&json, '}');
+    int64_t sent_ms = df_mono_ms(v->clock);
     enum df_code code = send_once(v, &x, df_arena_printf(&x.arena, "auth/%s/login", mount),
                                   DF_STR_NULL, "log in (AppRole)", err);
     if (code == DF_OK)
-        code = take_token(v, x.json, err);
+        code = take_token(v, x.json, sent_ms, err);
     df_exchange_release(&x);
     return code;
 }
@@ -282,12 +291,13 @@ static enum df_code look_up_token(struct vault *v, struct df_err *err)
     struct df_exchange x;
 
     df_exchange_init(&x);
+    int64_t sent_ms = df_mono_ms(v->clock);
     enum df_code code = send_once(v, &x, DF_STR("auth/token/lookup-self"), current_token(v, &x),
                                   "use the token", err);
     if (code == DF_OK) {
         int64_t ttl_s = df_vault_seconds(df_json_get(x.json, "data"), "ttl");
         df_lock(&v->lock);
-        v->tend_at_ms = ttl_s > 0 ? df_mono_ms(v->clock) + ttl_s * 1000 * 2 / 3 : INT64_MAX;
+        v->tend_at_ms = tend_at(sent_ms, ttl_s);
         df_unlock(&v->lock);
     }
     df_exchange_release(&x);
@@ -300,10 +310,11 @@ static enum df_code renew_token(struct vault *v, struct df_err *err)
 
     df_exchange_init(&x);
     df_buf_addz(&x.body, "{}");
+    int64_t sent_ms = df_mono_ms(v->clock);
     enum df_code code = send_once(v, &x, DF_STR("auth/token/renew-self"), current_token(v, &x),
                                   "renew the token", err);
     if (code == DF_OK)
-        code = take_token(v, x.json, err);
+        code = take_token(v, x.json, sent_ms, err);
     df_exchange_release(&x);
     return code;
 }
