@@ -921,8 +921,13 @@ static void outlast(enum df_dialect d, int order)
     assert_string_equal(df_relay_state_name(&st), "down");
     broken = 0;
     df_fake_clock_advance_ms(&clock, OPEN_MS);
-    wait_for_sent(&clock, sent_count() + 40);
-    wait_for(f.db, &count_processed, 40);
+    /* Not so many sent: one of the probes before may be on its way still. */
+    int64_t until = df_mono_ms(df_clock_real()) + WAIT_MS;
+    while (count(f.db, &count_processed) < 40) {
+        assert_true(df_mono_ms(df_clock_real()) < until);
+        df_fake_clock_advance_ms(&clock, 100);
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
     df_relay_status(r, &st);
     assert_int_equal(st.down_since_ms, 0);
     assert_int_equal(st.given_up, 0);
