@@ -483,8 +483,11 @@ static void finish(struct df_attention *a, struct df_buf *texts)
     df_unlock(&a->lock);
 }
 
-static void write_texts(struct finding *f, struct df_buf texts[LANGS])
+/* False: one of them is too long. */
+static bool write_texts(struct finding *f, struct df_buf texts[LANGS])
 {
+    bool good = true;
+
     qsort(f->items, f->count, sizeof f->items[0], compare_items);
     for (size_t i = 0; i < LANGS; i++) {
         struct df_json_out out;
@@ -492,7 +495,9 @@ static void write_texts(struct finding *f, struct df_buf texts[LANGS])
         df_json_out_init(&out, &texts[i]);
         out.lang = (enum df_lang)i;
         write_items(f, &out);
+        good = good && !df_buf_failed(&texts[i]);
     }
+    return good;
 }
 
 static enum df_code run_attention(struct df_db *db, struct df_work *w, struct df_err *err)
@@ -506,11 +511,13 @@ static enum df_code run_attention(struct df_db *db, struct df_work *w, struct df
     f->arena = df_req_arena(w->req);
     f->now_ms = w->now_ms;
     enum df_code code = find_items(f, db, err);
-    struct df_buf texts[LANGS];
-    if (code == DF_OK) {
-        write_texts(f, texts);
+    struct df_buf texts[LANGS] = {{0}};
+    if (code == DF_OK && !write_texts(f, texts))
+        code = df_err_set(err, DF_E_INTERNAL, "what needs a person does not fit an answer");
+    if (code == DF_OK)
         df_buf_adds(&w->out, df_buf_str(&texts[w->json.lang]));
-    }
+    for (size_t i = 0; code != DF_OK && i < LANGS; i++)
+        df_buf_release(&texts[i]);
     finish(a, code == DF_OK ? texts : NULL);
     return code;
 }

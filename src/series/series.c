@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define TICK_MS 5000             /* at most, between two looks at the clock */
-#define LATE_MS SERIES_MINUTE_MS /* the loop may be, less than an hour waits to be made */
+#define LATE_MS SERIES_MINUTE_MS /* how late the loop may be; below HOUR_SETTLE_MS of upkeep.c */
 
 /* --- which clients have rows of their own ----------------------------------------------------- */
 

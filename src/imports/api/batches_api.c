@@ -19,6 +19,7 @@
 
 #include <stdio.h>
 
+#define COLUMNS_LOOKED  500 /* for the one that is wrong, as many as a preview has */
 #define ANSWER_MAX      ((size_t)128 << 20)
 #define PAYLOAD_LONGEST 32768 /* characters of a payload in a page of items */
 #define COUNTED_MOST    10000 /* items that a total counts; beyond it is an estimate */
@@ -212,8 +213,9 @@ static enum df_code find_counts(struct df_db *db, struct call *c, struct counts 
                                   read_counts, ret, &found, err);
 
     c->expired = ret->kept_until_ms >= 0 && ret->kept_until_ms <= c->w.now_ms;
-    if (code == DF_OK)
-        code = df_mapping_load(ret->arena, ret->mapping, &c->mapping, err);
+    /* Without either the items are shown all the same, and no column is named. */
+    if (df_mapping_load(ret->arena, ret->mapping, &c->mapping, &ignored) != DF_OK)
+        c->mapping = NULL;
     if (!ret->columns.ptr ||
         df_json_parse(ret->arena, ret->columns, &c->columns, &ignored) != DF_OK)
         c->columns = NULL;
@@ -254,13 +256,15 @@ static struct df_str listed_name(const struct df_json *entry)
 }
 
 /* The column of the file, or of the record where the file has no list of them, that means `field`,
- * a canonical name; absent: none does by itself, or the value came from a path. */
+ * a canonical name; absent: none of the first ones does by itself, or the value came from a path.
+ */
 static struct df_str column_of(const struct call *c, const struct df_json *record,
                                struct df_str field)
 {
     struct df_json_each each = df_json_each(c->columns ? c->columns : record);
+    size_t left = COLUMNS_LOOKED;
 
-    for (const struct df_json *v; (v = df_json_next(&each));) {
+    for (const struct df_json *v; left > 0 && (v = df_json_next(&each)); left--) {
         struct df_str name = c->columns ? listed_name(v) : v->key;
         if (!name.ptr)
             continue;

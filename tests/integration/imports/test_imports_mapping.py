@@ -239,6 +239,16 @@ def test_a_batch_is_finished_by_its_own_mapping_after_a_crash(backend_name, make
 
 # --- items and reasons -------------------------------------------------------------------------------
 
+def test_a_column_far_to_the_right_is_not_looked_for(server, caller):
+    """A file may have thousands of them, and each is compared with each entry of the mapping, for each item of a page."""
+    for before, named in ((499, "Contato"), (500, None)):
+        heads = [f"c{n}" for n in range(before)] + ["Contato"]
+        data = ";".join(heads) + "\n" + ";".join(["x"] * before + ["123"]) + "\n"
+        batch = done(caller, data.encode(), "wide.csv", mapping=json.dumps(MAPPING))["batchId"]
+        [item] = items(caller, batch)["items"]
+        assert (item["field"], item["column"]) == ("PhoneNumber", named)
+
+
 def test_items_say_row_reason_and_values(server, peer, caller):
     data = workbook([["Contato", "Cliente"], ["11 91234-5678", "Ana"], [None, None], [None, None],
                      ["123", "Bia"], [None, "Caio"], ["11 91234-5678", "Ana"]], before=2)
