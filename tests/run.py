@@ -5,6 +5,7 @@
     tests/run.py --list          their names
     tests/run.py --only unit     one of them (may be given again) with the builds that it needs
     tests/run.py --soak          crashes, outages, a cluster and a year of traffic in their long sizes: an hour or two (make soak)
+    tests/run.py --times         tells at the end where processor and wall time went: by suite, command and file
     tests/run.py --coverage      unit and black-box tests with line coverage, HTML in build/coverage/html
 
 A PostgreSQL of its own is started for the run and removed at the end. What runs on SQL Server is skipped, by name,
@@ -35,6 +36,7 @@ import os
 import queue
 import re
 import resource
+import select
 import shutil
 import signal
 import subprocess
@@ -85,6 +87,8 @@ class Result:
         self.notes = []
         self.passed_again = []
         self.seconds = {}  # of files of tests, on the wall clock
+        self.computed = {}  # of files of tests, by processors
+        self.times = []  # (command, seconds on the wall clock, seconds of processors)
         self.repeat = None  # a Repeat, if running it again may tell something else
 
     def add(self, other):
@@ -94,8 +98,10 @@ class Result:
         self.left += other.left
         self.notes += other.notes
         self.passed_again += other.passed_again
-        for name, seconds in other.seconds.items():
-            self.seconds[name] = self.seconds.get(name, 0) + seconds
+        self.times += other.times
+        for mine, others in ((self.seconds, other.seconds), (self.computed, other.computed)):
+            for name, seconds in others.items():
+                mine[name] = mine.get(name, 0) + seconds
 
 
 class Repeat:
@@ -114,10 +120,11 @@ stopped = []  # why nothing new is started any more
 
 
 class Finished:
-    def __init__(self, status, output, seconds, timed_out):
+    def __init__(self, status, output, seconds, computed, timed_out):
         self.status = status
         self.output = output
         self.seconds = seconds
+        self.computed = computed
         self.timed_out = timed_out
         self.cut_short = bool(stopped) and status < 0
 
@@ -166,20 +173,30 @@ def command(args, timeout, **env):
             running.add(process)
             if stopped:
                 end_tree(process)
-        timed_out = False
         try:
-            process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            timed_out = True
-            end_tree(process)
+            if timed_out := not ends_within(process, timeout):
+                end_tree(process)
         finally:
             end_group(process)
-            process.wait()
+            used = take_status(process)
             with running_lock:
                 running.discard(process)
         out.seek(0)
         text = out.read().decode(errors="replace")
-    return Finished(process.returncode, text, time.monotonic() - begun, timed_out)
+    return Finished(process.returncode, text, time.monotonic() - begun, used.ru_utime + used.ru_stime, timed_out)
+
+
+def ends_within(process, seconds):
+    """Whether it does. Its status is left to be taken."""
+    with open(os.pidfd_open(process.pid), "rb", closefd=True) as ended:
+        return bool(select.select([ended], [], [], seconds)[0])
+
+
+def take_status(process):
+    """Waits for the end of a process, and returns what it and the children that it waited for have used."""
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return used
 
 
 def environment(**more):
@@ -190,6 +207,7 @@ def environment(**more):
 
 def judge(result, done, name, timeout):
     """A command that failed without naming a failed test is a failure of its own."""
+    result.times.append((name, done.seconds, done.computed))
     if done.cut_short:
         result.left.append(f"{name}, after {done.seconds:.0f} s and {result.passed + len(result.failed)} tests")
     elif done.timed_out:
@@ -297,6 +315,7 @@ class Outcomes:
         self.waiting.pop(line["id"], None)
         name = line["id"].split("::")[0]
         self.result.seconds[name] = self.result.seconds.get(name, 0) + line["seconds"]
+        self.result.computed[name] = self.result.computed.get(name, 0) + line["computed"]
         if line["outcome"] == "passed":
             self.passed.append(line["id"])
         elif line["outcome"] == "skipped":
@@ -697,7 +716,23 @@ def longest(results):
     return [f"{seconds:6.0f} s  {name}" for name, seconds in sorted(total.seconds.items(), key=lambda one: -one[1])[:LONGEST]]
 
 
-def report(results, wall):
+def print_times(results):
+    """Where the time went. A daemon that outlives the test that started it counts for its command only."""
+    print("\n   wall s   processor s  suite, command")
+    for name, (result, _) in results.items():
+        print(f"{sum(t[1] for t in result.times):9.1f} {sum(t[2] for t in result.times):13.1f}  {name}")
+        for what, seconds, computed in sorted(result.times, key=lambda one: -one[2]):
+            print(f"{seconds:9.1f} {computed:13.1f}      {what}")
+    print("\n   wall s   processor s  suite and file of tests")
+    rows = [(seconds, result.computed.get(path, 0), f"{name}  {path}")
+            for name, (result, _) in results.items() for path, seconds in result.seconds.items()]
+    for seconds, computed, what in sorted(rows, key=lambda row: -row[0]):
+        print(f"{seconds:9.1f} {computed:13.1f}  {what}")
+
+
+def report(results, wall, times):
+    if times:
+        print_times(results)
     print("\n" + "-" * 72)
     for name, (result, seconds) in results.items():
         print(line_of(name, result, seconds))
@@ -738,6 +773,7 @@ def main():
     parser.add_argument("--only", action="append", metavar="SUITE", help="this suite and the builds it needs")
     parser.add_argument("--coverage", action="store_true", help="line coverage instead of the usual suites")
     parser.add_argument("--soak", action="store_true", help="crashes, outages and a year of traffic in their long sizes")
+    parser.add_argument("--times", action="store_true", help="where processor and wall time went")
     parser.add_argument("--minutes", type=float, help=f"after which the run is stopped [{MINUTES}; --soak {SOAK_MINUTES}]")
     parser.add_argument("--fuzz-seconds", type=int, default=6, help="for each fuzz target [6]")
     options = parser.parse_args()
@@ -758,7 +794,7 @@ def main():
         results = run_suites(selected(suites, options.only), options)
         if options.coverage and not stopped:
             coverage_report()
-        return report(results, time.monotonic() - begun)
+        return report(results, time.monotonic() - begun, options.times)
 
 
 def roomy_memory():
