@@ -193,6 +193,7 @@ static CURLcode set_url(struct df_s3_request *r)
         df_buf_failed(&url) ? CURLE_URL_MALFORMAT : curl_easy_setopt(r->easy, CURLOPT_URL, url.ptr);
     if (df_url_parse(df_str_c(r->s3->bucket), &parsed, NULL) == DF_OK)
         (void)df_security_set_route(r->easy, &parsed);
+    df_security_end_older(r->easy);
     df_buf_release(&url);
     return bad;
 }

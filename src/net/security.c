@@ -254,8 +254,7 @@ int64_t df_security_reloaded_ms(void)
     return atomic_load(&reloaded_ms);
 }
 
-/* After a reload neither a connection nor a session that was verified before it is used again. */
-static void forget_verified(CURL *easy)
+void df_security_end_older(void *easy)
 {
     int64_t at_ms = atomic_load(&reloaded_ms);
 
@@ -263,12 +262,13 @@ static void forget_verified(CURL *easy)
         return;
     long seconds = (long)((df_mono_ms(df_clock_real()) - at_ms) / 1000);
     (void)curl_easy_setopt(easy, CURLOPT_MAXLIFETIME_CONN, seconds > 0 ? seconds : 1L);
-    (void)curl_easy_setopt(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
 }
 
 bool df_security_set_route(void *easy, const struct df_url *u)
 {
-    forget_verified(easy);
+    /* After a reload no session that was verified before it is used again. */
+    if (atomic_load(&reloaded_ms) != 0)
+        (void)curl_easy_setopt(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
     if (!proxy_url)
         return false;
     bool through = !df_host_is_loopback(u->host);

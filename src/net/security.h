@@ -50,8 +50,12 @@ bool df_security_forbids(const struct df_url *u);
  */
 bool df_security_set_curl(void *easy);
 /* Before each call: through the proxy, if there is one and the host is not this machine. Returns
- * whether it goes through the proxy. */
+ * whether it goes through the proxy. After a reload no TLS session is taken up again. */
 bool df_security_set_route(void *easy, const struct df_url *u);
+/* Before each call of a handle whose connections libcurl keeps from call to call: it ends those
+ * that were verified before a reload. Not for connections that others use: libcurl would end them
+ * too. */
+void df_security_end_older(void *easy);
 /* For requests in the clear, which a proxy takes as they are: its address without credentials, and
  * these as user:password (absent: none). Only if set_route says that there is a proxy. */
 const char *df_security_proxy(struct df_str *ret_login);

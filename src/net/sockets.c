@@ -3,11 +3,16 @@
  * which then stays in the epoll set, edge-triggered, until it is closed: calls on it need no
  * epoll_ctl.
  *
+ * libcurl knows nothing of calls on an adopted socket: to it the connection has been idle since it
+ * was dialled. It lets go of such a connection whenever it dials another and finds this one too
+ * old or closed by the peer. The socket stays open then, and its number is not given to another
+ * connection while the owner uses it.
+ *
  * What must not go wrong is that a descriptor is closed, its number is given to another socket, and
  * the table still says that the number is in the set. Closing takes a descriptor out of the set
  * without a word. libcurl closes descriptors in three ways:
  *
- *   a connection     through df_sockets_hang_up, which forgets the descriptor;
+ *   a connection     through df_sockets_let_go, which forgets the descriptor;
  *   a name look-up   by itself, after CURL_POLL_REMOVE: these are taken out at once;
  *   an attempt to connect that lost against another address, or failed
  *                    by itself, before CURL_POLL_REMOVE (7.88): these are not taken out, since the
@@ -28,6 +33,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,12 +44,13 @@
 
 #define EVENTS_MAX  128
 #define TABLE_FIRST 64
+#define CACHE_MAX   (1L << 20) /* connections that libcurl keeps: more than there can be */
 
 struct df_socket {
     uint32_t number; /* of the sockets that had this descriptor */
     uint8_t wanted;  /* by libcurl: EPOLLIN, EPOLLOUT */
     uint8_t in_set;  /* what the epoll set has; 0: it is not in it */
-    bool is_dialled; /* df_sockets_hang_up will tell of its end */
+    bool is_dialled; /* df_sockets_let_go will tell of its end */
     void *owner;     /* NULL: libcurl */
 };
 
@@ -93,7 +100,7 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *set, void 
     (void)easy;
     (void)data;
     if (e->owner)
-        return 0; /* about to be closed */
+        return 0; /* libcurl lets go of it */
     e->wanted = 0;
     if (what == CURL_POLL_IN || what == CURL_POLL_INOUT)
         e->wanted |= EPOLLIN;
@@ -138,12 +145,17 @@ int df_sockets_dial(struct df_sockets *s, int family, int type, int protocol)
     return fd;
 }
 
-int df_sockets_hang_up(void *set, curl_socket_t fd)
+static int close_socket(struct df_sockets *s, int fd)
 {
-    struct df_socket *e = find_socket(set, fd);
+    struct df_socket *e = find_socket(s, fd);
 
     *e = (struct df_socket){.number = e->number + 1};
     return close(fd);
+}
+
+int df_sockets_let_go(void *set, curl_socket_t fd)
+{
+    return find_socket(set, fd)->owner ? 0 : close_socket(set, fd);
 }
 
 void df_sockets_adopt(struct df_sockets *s, int fd, void *owner)
@@ -152,12 +164,19 @@ void df_sockets_adopt(struct df_sockets *s, int fd, void *owner)
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
                                 .data.u64 = (uint64_t)e->number << 32 | (uint32_t)fd};
 
+    assert(owner && !e->owner);
     e->owner = owner;
     int failed = epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &event);
     if (failed && errno == EEXIST)
         failed = epoll_ctl(s->epoll_fd, EPOLL_CTL_MOD, fd, &event);
     if (failed)
         df_log_error("HttpClientFailed", "epoll_ctl: %s", strerrordesc_np(errno));
+}
+
+void df_sockets_hang_up(struct df_sockets *s, int fd)
+{
+    assert(find_socket(s, fd)->owner);
+    (void)close_socket(s, fd);
 }
 
 /* --- the set --- */
@@ -174,6 +193,7 @@ bool df_sockets_open(struct df_sockets *s)
         errno = ENOMEM;
     return s->multi && s->epoll_fd >= 0 && s->wake_fd >= 0 &&
            epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, s->wake_fd, &woken) == 0 &&
+           curl_multi_setopt(s->multi, CURLMOPT_MAXCONNECTS, CACHE_MAX) == CURLM_OK &&
            curl_multi_setopt(s->multi, CURLMOPT_SOCKETFUNCTION, watch_socket) == CURLM_OK &&
            curl_multi_setopt(s->multi, CURLMOPT_SOCKETDATA, s) == CURLM_OK &&
            curl_multi_setopt(s->multi, CURLMOPT_TIMERFUNCTION, set_timer) == CURLM_OK &&

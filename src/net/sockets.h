@@ -39,13 +39,16 @@ void df_sockets_wake(struct df_sockets *s);
 /* Lets libcurl work on what is due and ready; waits for that at most wait_ms. */
 void df_sockets_run(struct df_sockets *s, int64_t wait_ms);
 
-/* Every socket of the CURLM's connections is opened by the first, and closed by the second (of type
- * curl_closesocket_callback, whose data is the set). -1: errno. */
+/* Every socket of the CURLM's connections is opened by the first, and let go by the second (of type
+ * curl_closesocket_callback, whose data is the set), which closes it unless it was adopted. -1:
+ * errno. */
 int df_sockets_dial(struct df_sockets *s, int family, int type, int protocol);
-int df_sockets_hang_up(void *set, curl_socket_t fd);
+int df_sockets_let_go(void *set, curl_socket_t fd);
 
-/* From now on the owner, and not libcurl, hears of the socket: once for everything new, until
- * libcurl closes it. */
+/* From now on the socket belongs to the owner, and not to libcurl: the owner hears of it, once for
+ * everything new, and only df_sockets_hang_up closes it. */
 void df_sockets_adopt(struct df_sockets *s, int fd, void *owner);
+/* Closes a socket that was adopted. */
+void df_sockets_hang_up(struct df_sockets *s, int fd);
 
 #endif

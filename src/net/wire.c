@@ -18,6 +18,9 @@
 #define KEEP_BYTES     ((size_t)16 << 10) /* buffer kept from one call to the next */
 #define LOOK_AFTER_NS  INT64_C(2000000)   /* of rest */
 #define READ_BYTES     ((size_t)16 << 10)
+/* To libcurl a connection has rested since it was dialled. The client itself ends those that have
+ * rested long. */
+#define AGE_MAX_S ((long)INT32_MAX)
 
 /* --- dialling --- */
 
@@ -72,6 +75,7 @@ static bool set_constants(struct df_wire *w, const struct df_wire_options *opt)
 
     bad |= curl_easy_setopt(e, CURLOPT_PRIVATE, w);
     bad |= curl_easy_setopt(e, CURLOPT_CONNECT_ONLY, 1L);
+    bad |= curl_easy_setopt(e, CURLOPT_MAXAGE_CONN, AGE_MAX_S);
     bad |= curl_easy_setopt(e, CURLOPT_HTTPPROXYTUNNEL, 1L); /* requests are not libcurl's */
     bad |= curl_easy_setopt(e, CURLOPT_ERRORBUFFER, w->message);
     bad |= curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
@@ -80,7 +84,7 @@ static bool set_constants(struct df_wire *w, const struct df_wire_options *opt)
     bad |= curl_easy_setopt(e, CURLOPT_SHARE, opt->share);
     bad |= curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     bad |= curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, w);
-    bad |= curl_easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, df_sockets_hang_up);
+    bad |= curl_easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, df_sockets_let_go);
     bad |= curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, w->opt->sockets);
     return bad == CURLE_OK && df_security_set_curl(e);
 }
@@ -265,6 +269,8 @@ static ssize_t receive_bytes(struct df_wire *w, char *buf, size_t size, bool *re
         CURLcode code = curl_easy_recv(w->easy, buf, size, &n);
         if (code == CURLE_AGAIN)
             return 0;
+        if (code == CURLE_UNSUPPORTED_PROTOCOL) /* libcurl let go of it, as the peer had closed */
+            code = CURLE_OK;
         *ret_end = code == CURLE_OK && n == 0;
         w->result = code; /* the peer may have said why it wants no more */
         return code == CURLE_OK ? (ssize_t)n : -1;
@@ -539,6 +545,8 @@ void df_wire_hang_up(struct df_wire *w)
     if (w->state == DF_WIRE_FREE)
         return;
     (void)curl_multi_remove_handle(w->opt->sockets->multi, w->easy);
+    if (w->fd >= 0)
+        df_sockets_hang_up(w->opt->sockets, w->fd);
     w->state = DF_WIRE_FREE;
     w->fd = -1;
 }

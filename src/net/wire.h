@@ -5,8 +5,10 @@
  *
  *     free ──► dialling ──► exchanging ◄──► idle ──► free
  *
- * The easy handle stays in the CURLM from dialling until the connection is closed; taking it out
- * closes the connection. Belongs to one of the client's threads.
+ * The socket belongs to the wire from the moment the connection stands until the wire hangs up.
+ * libcurl keeps what it needs to encrypt: the easy handle stays in the CURLM as long. If libcurl
+ * lets go of a connection, a plain one goes on, and an encrypted one fails with its next byte.
+ * Belongs to one of the client's threads.
  */
 #ifndef DF_NET_WIRE_H
 #define DF_NET_WIRE_H
