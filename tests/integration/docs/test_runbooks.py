@@ -28,12 +28,20 @@ def blocks(page, mark):
 def shell(text, directory, identity=None, **variables):
     """A block, by bash, with the program and PostgreSQL's tools in the path."""
     tools = Path(directory) / "bin"
-    tools.mkdir(exist_ok=True)
-    if not (tools / "dataflow").exists():
+    if not tools.exists():
+        tools.mkdir()
         (tools / "dataflow").symlink_to(BIN)
-    env = environment(PATH=f"{tools}:{TOOLS}:{pg.bin_dir()}:{os.environ['PATH']}", **{k: str(v) for k, v in variables.items()})
+        copy_tools(tools)
+    env = environment(PATH=f"{tools}:{pg.bin_dir()}:{os.environ['PATH']}", **{k: str(v) for k, v in variables.items()})
     return subprocess.run(["bash", "-euo", "pipefail", "-c", text], cwd=directory, env=env, capture_output=True, text=True,
                           timeout=TIMEOUT * 2, check=False, **(identity or {}))
+
+
+def copy_tools(directory):
+    """The tree may be closed to the user that PostgreSQL runs as."""
+    for script in TOOLS.iterdir():
+        shutil.copy(script, directory)
+        (directory / script.name).chmod(0o755)
 
 
 def must(done):
@@ -114,9 +122,7 @@ def own_directory(server, name):
 def test_restore_of_postgresql(archived, tmp_path):
     first = archived()
     tools, wal, bases = (own_directory(first, name) for name in ("tools", "wal", "base"))
-    for script in TOOLS.iterdir():  # the tree may be closed to the user that PostgreSQL runs as
-        shutil.copy(script, tools)
-        (tools / script.name).chmod(0o755)
+    copy_tools(tools)
     first.settings = {"archive_mode": "on", "archive_command": f"{tools}/archive-wal {wal} %p %f", "wal_level": "replica"}
     first.start()
     url = first.url("dataflow")
