@@ -40,6 +40,11 @@ def bin_dir():
     return os.path.dirname(found[-1])
 
 
+def _send(pid, number):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
 def _die_with_parent():
     # SIGINT is PostgreSQL's fast shutdown; so nothing is left when the test run itself is killed.
     ctypes.CDLL(None).prctl(1, signal.SIGINT)
@@ -133,14 +138,15 @@ class Postgres:
         try:
             self.process.wait(30)
         except subprocess.TimeoutExpired:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+            self.kill()
         self.process = None
 
     def kill(self):
         """As a machine that loses its power, but for what the kernel still writes."""
-        self._signal(signal.SIGSTOP)  # so that none of them does more than the others
-        self._signal(signal.SIGKILL)
+        # All are stopped first, so that none of them does more than the others; and named first, since the dead have no
+        # children, and those of a killed server would stay stopped for good.
+        for pid in self.freeze():
+            _send(pid, signal.SIGKILL)
         self.process.wait()
         self.process = None
 
@@ -152,20 +158,22 @@ class Postgres:
         if run.returncode != 0:
             raise RuntimeError(f"not promoted:\n{run.stdout}\n{self._log()}")
 
-    def _signal(self, number):
-        """To the server, and then to its processes: each has a session of its own, which killpg does not reach."""
-        os.kill(self.process.pid, number)
+    def _processes(self):
+        """The server, and then its processes: each has a session of its own, which killpg does not reach."""
         with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="ascii") as f:
-            for pid in f.read().split():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(pid), number)
+            return [self.process.pid, *map(int, f.read().split())]
 
     def freeze(self):
-        """As a machine that hangs, or is cut off: connections stay, and nobody answers."""
-        self._signal(signal.SIGSTOP)
+        """As a machine that hangs, or is cut off: connections stay, and nobody answers. Returns who is frozen."""
+        os.kill(self.process.pid, signal.SIGSTOP)  # it starts no other from now on
+        frozen = self._processes()
+        for pid in frozen:
+            _send(pid, signal.SIGSTOP)
+        return frozen
 
     def thaw(self):
-        self._signal(signal.SIGCONT)
+        for pid in self._processes():
+            _send(pid, signal.SIGCONT)
 
     def close(self):
         if self.process:

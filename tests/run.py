@@ -16,6 +16,10 @@ Every command has a time limit, and so has the whole run (--minutes). A command 
 everything that it started. A run that reaches its own, or gets SIGINT or SIGTERM, kills all of its commands, tells what
 passed, what failed and what was left, and fails.
 
+Nothing outlives a run. Processes that a test left come to the run when their parents end, because it is their reaper: those
+alive at the end are named and fail it. The superuser's run also has places for temporary files of its own, in memory,
+instead of those that all processes share; what lies in them beside its folder at the end fails it too.
+
 Most tests wait three times as long as they compute: for a server to start, a lease to end, a disk. So there are two
 lanes. TESTS runs three commands for each processor; WORK runs what computes all the time (builds, lint, fuzz). What no
 test waits for has a lower priority: it takes what the tests leave. A suite's commands are queued when the suites that
@@ -30,6 +34,7 @@ repeat, something is broken, and none is.
 
 import argparse
 import contextlib
+import ctypes
 import glob
 import json
 import os
@@ -64,6 +69,9 @@ PARTS = {"postgres": 4, "sqlite": 4, "none": 3, "sqlserver": 2}  # of the black-
 FAILURE_LINES = 120  # of a failing command's output
 REPEATED = 40  # tests at most
 SCRATCH_BYTES = 12 << 30  # what it takes to keep temporary files in memory
+PR_SET_CHILD_SUBREAPER, CLONE_NEWNS, MS_PRIVATE_ALL = 36, 0x20000, 0x44000  # of Linux: MS_REC | MS_PRIVATE
+SHARED_PLACES = ("/tmp", "/var/tmp", "/dev/shm")
+DYING_SECONDS = 20  # what was left and ends by itself meanwhile, like a server that was told to, was not left
 LONGEST = 12  # files of tests that the report names
 # The aim is 25 minutes, with what a new machine installs before. The run is cut off much later, because a busy machine
 # is no reason to fail; on SQL Server it takes its time.
@@ -116,6 +124,8 @@ class Repeat:
 
 running = set()
 running_lock = threading.RLock()  # the main thread may hold it when a signal comes
+kept = []  # processes that serve the whole run
+libc = ctypes.CDLL(None, use_errno=True)
 stopped = []  # why nothing new is started any more
 
 
@@ -129,16 +139,19 @@ class Finished:
         self.cut_short = bool(stopped) and status < 0
 
 
+def children_of(pid):
+    found = []
+    for path in glob.glob(f"/proc/{pid}/task/*/children"):
+        with contextlib.suppress(OSError):
+            found += map(int, Path(path).read_text(encoding="ascii").split())
+    return found
+
+
 def descendants(pid):
     """Processes that a living process has started, and those that they have, in whatever group or session."""
-    children = {}
-    for stat in glob.glob("/proc/[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            child, rest = Path(stat).read_text(encoding="utf-8", errors="replace").rsplit(")", 1)
-            children.setdefault(int(rest.split()[1]), []).append(int(child.split()[0]))
     found = [pid]
     for parent in found:
-        found += children.get(parent, [])
+        found += children_of(parent)
     return found[1:]
 
 
@@ -167,9 +180,9 @@ def command(args, timeout, **env):
     """Runs args with everything it starts in one process group; none of it outlives the call."""
     begun = time.monotonic()
     with tempfile.TemporaryFile() as out:
-        process = subprocess.Popen([str(a) for a in args], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out,
-                                   stderr=subprocess.STDOUT, env=environment(**env), start_new_session=True)
-        with running_lock:
+        with running_lock:  # a child that is not in `running` is one that was left
+            process = subprocess.Popen([str(a) for a in args], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out,
+                                       stderr=subprocess.STDOUT, env=environment(**env), start_new_session=True)
             running.add(process)
             if stopped:
                 end_tree(process)
@@ -203,6 +216,51 @@ def environment(**more):
     # Without what a calling make says of its own job server and variables.
     env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "BUILD")}
     return env | {k: str(v) for k, v in more.items()}
+
+
+# --- what is left behind -----------------------------------------------------------------------------
+
+
+def become_reaper():
+    """From now on processes whose parents end are this process's children, and not init's."""
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def adopted():
+    """Children that the run has not started itself: those that somebody left. The ended ones are buried."""
+    with running_lock:
+        own = {process.pid for process in running} | set(kept)
+        left = [pid for pid in children_of(os.getpid()) if pid not in own]
+    return [pid for pid in left if not has_ended(pid)]
+
+
+def has_ended(pid):
+    with contextlib.suppress(ChildProcessError):
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    return True
+
+
+def name_of(pid):
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        return words or Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    return "?"
+
+
+def end_adopted():
+    """Ends them and what they have started. Returns what they were. The dying have a moment to die by themselves."""
+    deadline = time.monotonic() + DYING_SECONDS
+    while adopted() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    left = []
+    while found := adopted():  # their children come next
+        for pid in found:
+            left.append(f"alive at the end: {pid} {name_of(pid)[:160]}")
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+    return left
 
 
 def judge(result, done, name, timeout):
@@ -667,6 +725,7 @@ def run_suites(suites, options):
                 break
             if suite and None not in suite.results:
                 finish(suite, suite.total(), results)
+            adopted()
             if time.monotonic() > deadline:
                 stop(f"out of time after {options.minutes:g} minutes")
     finally:
@@ -730,7 +789,7 @@ def print_times(results):
         print(f"{seconds:9.1f} {computed:13.1f}  {what}")
 
 
-def report(results, wall, times):
+def report(results, wall, times, left):
     if times:
         print_times(results)
     print("\n" + "-" * 72)
@@ -740,11 +799,12 @@ def report(results, wall, times):
                          ("Skipped", folded(n for result, _ in results.values() for n in result.skipped)),
                          ("Passed only when run again", [n for result, _ in results.values() for n in result.passed_again]),
                          ("Left", [n for result, _ in results.values() for n in result.left]),
+                         ("Left behind", left),
                          ("Failed", [n for result, _ in results.values() for n in result.failed] + stopped[:1])):
         if names:
             print(f"\n{title}:\n" + indent("\n".join(names)))
     passed = sum(result.passed for result, _ in results.values())
-    failed = sum(len(result.failed) for result, _ in results.values()) + len(stopped[:1])
+    failed = sum(len(result.failed) for result, _ in results.values()) + len(stopped[:1]) + len(left)
     skipped = sum(len(result.skipped) for result, _ in results.values())
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"\n{wall:.0f} s in all, in which {CORES} processors computed for {used.ru_utime + used.ru_stime:.0f} s")
@@ -787,35 +847,55 @@ def main():
         parser.error(f"no suite {', '.join(sorted(unknown))}; --list names them")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _frame: stop(f"interrupted by {signal.Signals(number).name}"))
-    with scratch_directory(), test_postgres():
-        if options.coverage:
-            shutil.rmtree(ROOT / "build/coverage/html", ignore_errors=True)
-        begun = time.monotonic()
-        results = run_suites(selected(suites, options.only), options)
-        if options.coverage and not stopped:
-            coverage_report()
-        return report(results, time.monotonic() - begun, options.times)
+    become_reaper()
+    own_places = hide_shared_places()
+    begun = time.monotonic()
+    with scratch_directory(own_places):
+        with test_postgres():
+            if options.coverage:
+                shutil.rmtree(ROOT / "build/coverage/html", ignore_errors=True)
+            results = run_suites(selected(suites, options.only), options)
+            if options.coverage and not stopped:
+                coverage_report()
+        left = end_adopted()
+    if own_places:
+        left += [f"outside the run's folder: {place}/{name}" for place in SHARED_PLACES for name in os.listdir(place)]
+    return report(results, time.monotonic() - begun, options.times, left)
 
 
-def roomy_memory():
-    """A file system in memory with room for all, or None. Tests make thousands of databases and remove them again, which
-    on a disk takes a sixth of the processors' time. What is killed is a process, never the machine: nothing is lost."""
+def is_roomy():
+    """Whether memory has room for all temporary files. Tests make thousands of databases and remove them again, which on a
+    disk takes a sixth of the processors' time. What is killed is a process, never the machine: nothing is lost."""
     with contextlib.suppress(OSError):
         memory = os.statvfs("/dev/shm")
         available = int(re.search(r"^MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text(encoding="ascii"), re.M)[1]) << 10
-        if min(memory.f_bavail * memory.f_frsize, available) >= SCRATCH_BYTES:
-            return "/dev/shm"
-    return None
+        return min(memory.f_bavail * memory.f_frsize, available) >= SCRATCH_BYTES
+    return False
+
+
+def hide_shared_places():
+    """Whether this run has its own, in memory, that end with its last process. Not if the tree or the folder that somebody
+    chose for temporary files may lie in them. Threads come later: each would have to do it for itself."""
+    hidden = tuple(place + "/" for place in SHARED_PLACES)
+    if os.geteuid() != 0 or os.environ.get("TMPDIR") or str(ROOT).startswith(hidden) or not is_roomy():
+        return False
+    if libc.unshare(CLONE_NEWNS) != 0 or libc.mount(b"none", b"/", None, MS_PRIVATE_ALL, None) != 0:
+        return False  # a container may forbid it
+    for place in SHARED_PLACES:
+        if libc.mount(b"dataflow-run", place.encode(), b"tmpfs", 0, f"mode=1777,size={SCRATCH_BYTES}".encode()) != 0:
+            sys.exit(f"{place} cannot be mounted: {os.strerror(ctypes.get_errno())}")
+    return True
 
 
 @contextlib.contextmanager
-def scratch_directory():
+def scratch_directory(own_places):
     """Temporary files of all suites, so that those of killed ones are removed too."""
-    place = None if os.environ.get("TMPDIR") else roomy_memory()
+    place = "/dev/shm" if not own_places and not os.environ.get("TMPDIR") and is_roomy() else None
     with tempfile.TemporaryDirectory(prefix="dataflow-run-", dir=place, ignore_cleanup_errors=True) as scratch:
         os.chmod(scratch, 0o711)  # PostgreSQL runs as another user
         os.environ["TMPDIR"] = tempfile.tempdir = scratch
         yield
+    tempfile.tempdir = None
 
 
 @contextlib.contextmanager
@@ -826,6 +906,7 @@ def test_postgres():
     postgres = None
     try:
         postgres = pg.Postgres().start()
+        kept.append(postgres.process.pid)
         os.environ["DATAFLOW_TEST_POSTGRES_URL"] = postgres.url()
     except RuntimeError:  # Ctrl-C reaches initdb as well
         if not stopped:
@@ -835,6 +916,7 @@ def test_postgres():
     finally:
         if postgres:
             postgres.close()
+            kept.clear()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """tests/run.py with suites of this file: its report, also when it is stopped, and that no process outlives it."""
 
+import contextlib
 import os
 import re
 import signal
@@ -12,6 +13,8 @@ from pathlib import Path
 import psycopg2
 import pytest
 from harness import ROOT, TIMEOUT, wait_for
+
+import pg
 
 pytestmark = pytest.mark.tools
 # Suites are commands that print TAP. `slow` leaves a process in its group and one in a session of its own, says that
@@ -32,6 +35,8 @@ def suite(name, script, needs=(), limit=60):
 
 hang = '''sleep 600 & echo $! >> {pids}; setsid sleep 600 & echo $! >> {pids}; echo $$ >> {pids}
     echo "ok before"; echo $DATAFLOW_TEST_POSTGRES_URL > {there}.new; mv {there}.new {there}; sleep 600'''
+run.DYING_SECONDS = int(os.environ.get("DYING", run.DYING_SECONDS))
+run.SCRATCH_BYTES = int(os.environ.get("SCRATCH", run.SCRATCH_BYTES))
 run.AT_ONCE = {{run.TESTS: int(os.environ.get("LANES", "1")), run.WORK: 1}}
 run.SUITES = [suite("good", "echo ok one; echo ok two"), suite("bad", "echo ok three; echo not ok four; exit 1"), {more}]
 clock = time.monotonic
@@ -60,8 +65,13 @@ class Run:
 
     def lingering(self):
         """Processes of `slow` that still run: none, as soon as the kernel has ended those that were killed."""
-        return [pid for pid in self.pids.read_text(encoding="ascii").split()
-                if Path("/proc", pid).exists() and "(zombie)" not in Path("/proc", pid, "status").read_text(encoding="ascii")]
+        return [pid for pid in self.pids.read_text(encoding="ascii").split() if is_alive(pid)]
+
+
+def is_alive(pid):
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return "(zombie)" not in Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    return False
 
 
 @pytest.fixture
@@ -145,6 +155,33 @@ def test_postgres_and_temporary_files_go_with_the_run(start, monkeypatch):
         with pytest.raises(psycopg2.OperationalError):
             psycopg2.connect(url)
         assert not list(Path(folder).glob("dataflow-run-*"))
+
+
+LEAVES = """suite("leaves", '''echo ok five; for state in running stopped; do
+    (setsid sh -c 'echo $$ >> {pids}; test "$1" = running || kill -STOP $$; exec sleep 600' left $state &) ; done
+    while [ "$(wc -l < {pids} 2>/dev/null || echo 0)" -lt 2 ]; do sleep 0.05; done''')"""
+
+
+def test_a_process_that_a_test_left_fails_the_run_and_ends_with_it(start, tmp_path):
+    run = start(LEAVES.format(pids=tmp_path / "pids"), env={**NO_POSTGRES, "DYING": "1"})
+    output = run.end()
+    assert (run.process.returncode, output.splitlines()[-1]) == (1, "4 passed, 3 failed")
+    left = section(output, "Left behind")
+    assert sorted(re.match(r"alive at the end: (\d+) s", line)[1] for line in left) == sorted(run.pids.read_text(encoding="ascii").split())
+    assert not run.lingering()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser's run has places of its own")
+def test_a_file_outside_the_runs_folder_fails_the_run(start):
+    (ROOT / "build").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=ROOT / "build") as folder:  # which the run does not hide
+        run = start("""suite("writes", "echo ok five; touch /tmp/left-here /dev/shm/and-here $TMPDIR/and-not-here; ls /tmp | wc -l")""",
+                    folder=Path(folder), env={**NO_POSTGRES, "SCRATCH": str(1 << 20), "TMPDIR": ""})
+        output = run.end()
+    if not ROOT.is_relative_to("/tmp"):
+        assert output.splitlines()[-1] == "4 passed, 3 failed"
+        assert section(output, "Left behind") == ["outside the run's folder: /tmp/left-here", "outside the run's folder: /dev/shm/and-here"]
+        assert not Path("/tmp/left-here").exists()
 
 
 def test_tests_that_passed_before_pytest_was_killed_count(start, tmp_path):
@@ -304,3 +341,13 @@ def test_parts_are_all_files_once():
     whole, parts = collected("1/1"), [collected(f"{n}/3") for n in (1, 2, 3)]
     assert sorted(sum(parts, [])) == sorted(whole) and min(map(len, parts)) > len(whole) * 0.3
     assert sum(len({test.split("::")[0] for test in part}) for part in parts) == len({test.split("::")[0] for test in whole})
+
+
+@pytest.mark.parametrize("how", ["kill", "close"])
+def test_nothing_is_left_of_a_postgres_that_was_frozen(how):
+    server = pg.Postgres().start()
+    frozen = server.freeze()
+    assert len(frozen) > 4
+    getattr(server, how)()
+    server.close()
+    wait_for(lambda: not [pid for pid in frozen if is_alive(pid)], "end of its processes")
