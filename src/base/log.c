@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -299,13 +300,21 @@ static ssize_t write_all(const char *text, size_t len)
     return written;
 }
 
-/* A full disk may take only part of a line; the next line then begins on a new one. */
+/*
+ * A full disk may take only part of a line; the next line then begins on a new one. One thread ends
+ * the torn line, and the others wait for that: two would leave an empty one.
+ */
 static void put_out(const struct line *l)
 {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static _Atomic bool torn;
 
-    if (torn && write_all("\n", 1) == 1)
-        torn = false;
+    if (torn) {
+        (void)pthread_mutex_lock(&lock);
+        if (torn && write_all("\n", 1) == 1)
+            torn = false;
+        (void)pthread_mutex_unlock(&lock);
+    }
     ssize_t written = write_all(l->text, l->len);
     if (written > 0 && (size_t)written < l->len)
         torn = true;
