@@ -103,7 +103,7 @@ UNIT_BIN := $(UNIT_SRC:%.c=$(B)/%)
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_BIN := $(FUZZ_SRC:%.c=$(B)/%)
 
-.PHONY: all run check soak cluster docs lint bench fuzz fuzz-merge coverage install clean help deps format unit deb image dist tests-bin fuzz-bin \
+.PHONY: all run check check-all soak cluster docs lint bench fuzz fuzz-merge coverage install clean help deps format unit deb image dist tests-bin fuzz-bin \
         compile-commands FORCE
 
 all: $(BIN)
@@ -207,9 +207,13 @@ fuzz-bin: $(FUZZ_BIN)
 run: all ## install what is missing, build, and start on embedded SQLite with a sandbox beside it
 	build/dataflow serve --demo $(ARGS)
 
-check: ## install what is missing, build, and run all tests
+check: ## install what is missing, build, and run what a change can have broken
 	@tools/install-deps build test
 	$(PYTHON) tests/run.py $(ARGS)
+
+check-all: ## the same, and every other pass: all rows of all tables on every build and database; before a release
+	@tools/install-deps build test
+	$(PYTHON) tests/run.py --all $(ARGS)
 
 soak: ## crashes, outages, a cluster and a year of traffic in their long sizes: 10,000 documents; an hour or two
 	@tools/install-deps build test

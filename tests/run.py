@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """Runs every suite of tests and ends with one line: N passed, M failed.
 
-    tests/run.py                 all suites
-    tests/run.py --list          their names
+    tests/run.py                 what a change can have broken (make check)
+    tests/run.py --all           everything, on every build and back end (make check-all)
+    tests/run.py --list          the suites' names, with --all the other ones too
     tests/run.py --only unit     one of them (may be given again) with the builds that it needs
     tests/run.py --soak          crashes, outages, a cluster and a year of traffic in their long sizes: an hour or two (make soak)
     tests/run.py --times         tells at the end where processor and wall time went: by suite, command and file
@@ -11,6 +12,10 @@
 A PostgreSQL of its own is started for the run and removed at the end. What runs on SQL Server is skipped, by name,
 unless DATAFLOW_TEST_SQLSERVER_URL (sqlserver://user:password@host:port/database) names one on which databases may be
 made.
+
+Each pass proves something that no other does. The black-box tests run on SQLite under the address sanitizer, with all
+rows of their tables; on PostgreSQL on the release build, with a few rows of each table, since its rows go through the
+same SQL; and a few rows under the thread sanitizer. Unit tests run under both sanitizers. --all has the other passes too.
 
 Every command has a time limit, and so has the whole run (--minutes). A command that reaches its limit is killed with
 everything that it started. A run that reaches its own, or gets SIGINT or SIGTERM, kills all of its commands, tells what
@@ -421,11 +426,13 @@ def seconds_for(_shard):
     return 3600
 
 
-def black_box(kind, *args, shards):
-    """Commands of about five hundred tests each."""
-    parts = [(shard, f"{n + 1}/{PARTS[shard]}") for shard in shards for n in range(PARTS[shard])]
-    return lambda _options: [pytest("integration", kind, f"--shard={shard}", *args, timeout=seconds_for(shard), chosen=(f"--part={part}",))
-                             for shard, part in parts]
+def black_box(kind, *args, shards, few=()):
+    """Commands of some hundred tests each. On the back ends in `few`, only a few rows of each table, unless all is asked for."""
+    def jobs(options):
+        return [pytest("integration", kind, f"--shard={shard}", *args, *(["--rows=few"] if shard in few and not options.all else []),
+                       timeout=seconds_for(shard), chosen=(f"--part={n + 1}/{PARTS[shard]}",))
+                for shard in shards for n in range(PARTS[shard])]
+    return jobs
 
 
 def crash(kind, rounds, backends, timeout=None):
@@ -540,17 +547,15 @@ WITH_SERVER = tuple(b for b in REACHABLE if b != "sqlite")
 # name, what it needs before, its lane, and what gives its commands. The longest begin first, as far as builds allow.
 SUITES = [
     ("build", (), WORK, build("release", "unit", "all")),
-    ("black-box", ("build",), TESTS, black_box("release", shards=("postgres", "sqlite", "none", "sqlserver"))),
+    ("black-box", ("build",), TESTS, black_box("release", shards=(*WITH_SERVER, "none"), few=("postgres",))),
     ("build-asan", (), WORK, build("asan", "unit", "all")),
-    ("black-box-asan", ("build-asan",), TESTS, black_box("asan", "--sanitizer=address", shards=(*WITH_SERVER, "none"))),
+    ("black-box-asan", ("build-asan",), TESTS, black_box("asan", "--no-tools", shards=("sqlite",))),
     ("build-tsan", (), WORK, build("tsan", "unit", "all")),
-    ("black-box-tsan", ("build-tsan",), TESTS, black_box("tsan", "--sanitizer=thread", shards=("sqlite",))),
-    ("unit", ("build",), TESTS, unit("release")),
-    ("hostile", ("build",), TESTS, hostile("release")),
+    ("black-box-tsan", ("build-tsan",), TESTS, black_box("tsan", "--no-tools", "--rows=few", shards=("sqlite",))),
     ("crash", ("build",), TESTS, crash("release", 50, BACKENDS)),
+    ("browser", ("build",), TESTS, browser),
     ("build-upgrade", (), WORK, build_release_before),
     ("upgrade", ("build", "build-upgrade"), TESTS, upgrade),
-    ("browser", ("build",), TESTS, browser),
     ("sdk", ("build",), TESTS, sdk),
     ("cluster", ("build",), TESTS, cluster("release", "--seconds=25", "--seed=18", timeout=600)),
     ("hostile-asan", ("build-asan",), TESTS, hostile("asan")),
@@ -561,6 +566,13 @@ SUITES = [
     ("build-fuzz", (), WORK, build("fuzz", "fuzz-bin", how=POLITELY)),
     ("lint", ("build",), WORK, lint),
     ("fuzz", ("build-fuzz",), WORK, fuzz),
+]
+# With --all only.
+MORE = [
+    ("black-box-sqlite", ("build",), TESTS, black_box("release", shards=("sqlite",))),
+    ("black-box-asan-rest", ("build-asan",), TESTS, black_box("asan", "--no-tools", "--rows=some", shards=(*WITH_SERVER, "none"))),
+    ("unit", ("build",), TESTS, unit("release")),
+    ("hostile", ("build",), TESTS, hostile("release")),
 ]
 # Nobody waits for them, so their commands may take as long as the run.
 SOAK_MINUTES = 240
@@ -830,6 +842,7 @@ def coverage_report():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--list", action="store_true", help="names of the suites")
+    parser.add_argument("--all", action="store_true", help="every suite, with all rows of tables on every back end")
     parser.add_argument("--only", action="append", metavar="SUITE", help="this suite and the builds it needs")
     parser.add_argument("--coverage", action="store_true", help="line coverage instead of the usual suites")
     parser.add_argument("--soak", action="store_true", help="crashes, outages and a year of traffic in their long sizes")
@@ -837,7 +850,7 @@ def main():
     parser.add_argument("--minutes", type=float, help=f"after which the run is stopped [{MINUTES}; --soak {SOAK_MINUTES}]")
     parser.add_argument("--fuzz-seconds", type=int, default=6, help="for each fuzz target [6]")
     options = parser.parse_args()
-    suites = COVERAGE if options.coverage else SOAK if options.soak else SUITES
+    suites = COVERAGE if options.coverage else SOAK if options.soak else SUITES + MORE if options.all or options.only else SUITES
     options.minutes = options.minutes or (SOAK_MINUTES if options.soak else MINUTES)
     if options.list:
         print("\n".join(name for name, *_ in suites))

@@ -12,8 +12,9 @@ TEST_SECONDS = int(os.environ.get("DATAFLOW_TEST_SECONDS", "180"))
 def pytest_addoption(parser):
     parser.addoption("--shard", choices=(*BACKENDS, "none"),
                      help="only the tests on one back end, or (none) only those without one")
-    parser.addoption("--sanitizer", choices=("address", "thread"),
-                     help="without the tests that tell nothing more in this build than in another")
+    parser.addoption("--rows", choices=("few", "some", "all"), default="all",
+                     help="few: of every table the first row, the middle and the last; some: every fourth as well")
+    parser.addoption("--no-tools", action="store_true", help="without the tests that tell nothing more in this build than in another")
     parser.addoption("--part", default="1/1", metavar="N/OF", help="1/2: half of the files, with about half of the tests")
 
 
@@ -31,14 +32,14 @@ def _backend_of(item):
     return callspec.params.get("backend_name", "none") if callspec else "none"
 
 
-def _few_rows(items, sanitizer):
-    """Some rows of every table, because each row goes through the same threads and most of the same code: the first, the
-    middle and the last; for memory, which depends on what is sent, also every fourth. Unit tests and fuzz have them all."""
+def _chosen_rows(items, rows):
+    """Some rows of every table, because each row goes through the same threads, the same SQL and most of the same code.
+    What depends on what is sent (memory, for one) is seen where all rows run."""
     tables = {}
     for item in items:
         tables.setdefault((item.module, item.originalname, _backend_of(item)), []).append(item)
-    few = {id(rows[place]) for rows in tables.values() for place in (0, len(rows) // 2, -1)}
-    return few | {id(row) for rows in tables.values() for row in rows[::4]} if sanitizer == "address" else few
+    few = {id(table[place]) for table in tables.values() for place in (0, len(table) // 2, -1)}
+    return few | {id(row) for table in tables.values() for row in table[::4]} if rows == "some" else few
 
 
 def _in_part(items, part):
@@ -54,12 +55,13 @@ def _in_part(items, part):
 
 
 def pytest_collection_modifyitems(config, items):
-    shard, sanitizer = config.getoption("--shard"), config.getoption("--sanitizer")
+    shard, rows = config.getoption("--shard"), config.getoption("--rows")
     kept = [item for item in items if not shard or _backend_of(item) == shard]
-    if sanitizer:
+    if config.getoption("--no-tools"):
         kept = [item for item in kept if not item.get_closest_marker("tools")]
-        few = _few_rows(kept, sanitizer)
-        kept = [item for item in kept if id(item) in few]
+    if rows != "all":
+        chosen = _chosen_rows(kept, rows)
+        kept = [item for item in kept if id(item) in chosen]
     chosen = _in_part(kept, config.getoption("--part"))
     config.hook.pytest_deselected(items=[item for item in items if id(item) not in chosen])
     items[:] = [item for item in kept if id(item) in chosen]
