@@ -397,7 +397,9 @@ def pytest(directory, kind, *args, timeout, chosen=(), **env):
             done = command([sys.executable, "-m", "pytest", "-v", "--tb=short", "-p", "no:cacheprovider", f"--basetemp={scratch}/t",
                             "-p", "outcomes", f"--outcomes={path}", *args, *what], timeout,
                            PYTHONHASHSEED=0,  # a set in a test's name is written in the same order again
-                           PYTHONPATH=ROOT / "tests", DATAFLOW_BIN=f"build/{kind}/dataflow", PYTHONDONTWRITEBYTECODE=1,
+                           PYTHONPATH=ROOT / "tests", DATAFLOW_BIN=f"build/{kind}/dataflow",
+                           # Compiled once a run, and beside the tree: most of what it takes to collect tests.
+                           PYTHONDONTWRITEBYTECODE="", PYTHONPYCACHEPREFIX=Path(tempfile.gettempdir()) / "pycache",
                            **SANITIZERS, **env)
             found = Outcomes(path)
         judge(found.result, done, " ".join(["pytest", f"tests/{directory}", *args, *chosen]), timeout)
