@@ -98,8 +98,21 @@ BENCH    := $(B)/dataflow-bench
 BENCH_GEN := $(B)/gen/bench/bench.sql.c
 BENCH_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(sort $(wildcard bench/src/*.c))) $(BENCH_GEN:$(B)/%.c=$(B)/obj/%.o)
 
+UNIT     := $(B)/unit
 UNIT_SRC := $(sort $(wildcard tests/unit/*/*_test.c))
-UNIT_BIN := $(UNIT_SRC:%.c=$(B)/%)
+# Programs of their own, because they define functions of the C library (clock_gettime, getaddrinfo), which in a program
+# of all tests would be called by all.
+UNIT_ALONE := net/age net/client
+# Left out under the thread sanitizer: tests of one thread, which it would only make slow; and of Kafka, whose library
+# starts its threads by thrd_create(), which the sanitizer does not know: it crashes in them.
+UNTHREADED := access/maintenance base/base64 base/config base/mem base/str base/utf16 base/zone files/crypt imports/policy \
+              imports/report imports/upload interface/payload json/% net/multipart net/router relay/kafka relay/rabbitmq \
+              resilience/retry store/schema% tabular/%
+ifeq ($(BUILD),tsan)
+UNIT_SRC := $(filter-out $(UNTHREADED:%=tests/unit/%_test.c),$(UNIT_SRC))
+endif
+UNIT_OBJ := $(UNIT_SRC:%.c=$(B)/%.o)
+UNIT_BIN := $(UNIT_ALONE:%=$(B)/tests/unit/%_test)
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_BIN := $(FUZZ_SRC:%.c=$(B)/%)
 
@@ -134,7 +147,7 @@ $(B)/obj/gen/%.o: $(B)/gen/%.c Makefile
 	$(call Q,CC)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 # Packages and generated headers must exist before the first compilation; later the dependency files list them.
-$(LIB_OBJ) $(MAIN_OBJ) $(BENCH_OBJ): | $(GEN) $(GEN_ROWS)
+$(LIB_OBJ) $(MAIN_OBJ) $(BENCH_OBJ) $(UNIT_OBJ): | $(GEN) $(GEN_ROWS)
 $(BENCH_OBJ): | $(BENCH_GEN)
 $(GEN) $(GEN_ROWS) $(BENCH_GEN) $(B)/tests/kafka_mock: | $(DEPS)
 
@@ -183,12 +196,34 @@ $(B)/gen/table_rights.c: $(SQL) $(SQLT) $(SCRIPTS) $(B)/gen/.inputs tools/rights
 
 # --- tests ------------------------------------------------------------------------------------------
 
-$(B)/tests/unit/%: tests/unit/%.c $(LIB)
+# Every file has its own main(), which tests/unit/runner.c calls by its name.
+UNIT_LIBS := -lcmocka -ljansson
+$(UNIT_OBJ): UNIT_FLAGS = -include tests/unit/entry.h -DUNIT_NAME='"$*"' -Dmain=unit_$(subst /,_,$*)
+$(UNIT_BIN:=.o): UNIT_FLAGS =
+
+$(B)/tests/unit/%_test.o: tests/unit/%_test.c Makefile
 	@mkdir -p $(@D)
-	$(call Q,LD)$(CC) $(CPPFLAGS) $(CFLAGS) -Itests/unit -MMD -MP -MF $@.d $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS) -lcmocka $(TEST_LIBS)
+	$(call Q,CC)$(CC) $(CPPFLAGS) $(CFLAGS) -Itests/unit $(UNIT_FLAGS) -MMD -MP -c -o $@ $<
+
+$(B)/tests/unit/runner.o: tests/unit/runner.c Makefile
+	@mkdir -p $(@D)
+	$(call Q,CC)$(CC) $(CPPFLAGS) $(CFLAGS) -DUNIT_ALONE='$(foreach name,$(UNIT_ALONE),"$(name)",)' -MMD -MP -c -o $@ $<
+
+# Changes when a file of tests is added or removed.
+$(B)/tests/unit/.inputs: FORCE
+	@mkdir -p $(@D)
+	@echo '$(UNIT_OBJ)' | cmp -s - $@ || echo '$(UNIT_OBJ)' > $@
+
+# What a file of tests defines besides its main() acts on all others: such a file belongs to UNIT_ALONE.
+$(UNIT): $(B)/tests/unit/runner.o $(filter-out $(UNIT_BIN:=.o),$(UNIT_OBJ)) $(LIB) $(B)/tests/unit/.inputs
+	@! nm -A -g --defined-only $(filter %_test.o,$^) | grep -v ' unit_'
+	$(call Q,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(LDLIBS) $(UNIT_LIBS)
+
+$(UNIT_BIN): %: %.o $(LIB)
+	$(call Q,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(UNIT_LIBS)
 
 # The reference that the JSON scanner is compared with.
-$(B)/tests/unit/json/% $(B)/tests/fuzz/fuzz_json: TEST_LIBS += -ljansson
+$(B)/tests/fuzz/fuzz_json: TEST_LIBS += -ljansson
 
 $(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(LIB)
 	@mkdir -p $(@D)
@@ -199,7 +234,7 @@ $(B)/tests/kafka_mock: tests/kafka_mock.c Makefile
 	@mkdir -p $(@D)
 	$(call Q,LD)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $< -lrdkafka
 
-unit: $(UNIT_BIN) $(B)/tests/kafka_mock $(BENCH)
+unit: $(UNIT) $(UNIT_BIN) $(B)/tests/kafka_mock $(BENCH)
 fuzz-bin: $(FUZZ_BIN)
 
 # --- what people type -------------------------------------------------------------------------------
@@ -292,4 +327,4 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
 	@echo '  BUILD=release|debug|asan|tsan|coverage|fuzz chooses the flags; objects live in build/$$BUILD'
 
--include $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(BENCH_OBJ:.o=.d) $(UNIT_BIN:=.d) $(FUZZ_BIN:=.d)
+-include $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(BENCH_OBJ:.o=.d) $(UNIT_OBJ:.o=.d) $(B)/tests/unit/runner.d $(FUZZ_BIN:=.d)

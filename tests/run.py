@@ -64,11 +64,6 @@ BACKENDS = ("sqlite", "postgres", "sqlserver")
 # For the sanitized builds: what is skipped for want of a server is named once, by the release build. Black-box tests
 # run on one back end under each of them, so that all stays under half an hour; unit tests on all under both.
 REACHABLE = tuple(b for b in BACKENDS if b != "sqlserver" or os.environ.get("DATAFLOW_TEST_SQLSERVER_URL"))
-# Tests of one thread, which the thread sanitizer would only make slow; and of Kafka, whose library starts its threads by
-# thrd_create(), which the sanitizer does not know: it crashes in them.
-UNTHREADED = ("access/maintenance", "base/base64", "base/config", "base/mem", "base/str", "base/utf16", "base/zone", "files/crypt",
-              "imports/policy", "imports/report", "imports/upload", "interface/payload", "json/", "net/multipart", "net/router",
-              "relay/kafka", "relay/rabbitmq", "resilience/retry", "store/schema", "tabular/")
 CORES = os.cpu_count() or 1
 PARTS = {"postgres": 4, "sqlite": 4, "none": 3, "sqlserver": 2}  # of the black-box tests
 FAILURE_LINES = 120  # of a failing command's output
@@ -310,11 +305,6 @@ def parse_cmocka(output):
     return result
 
 
-def unit_name(path):
-    """Room and file: base/str."""
-    return "/".join(path.split("/")[-2:]).removesuffix("_test")
-
-
 def program(name, args, parse, timeout, **env):
     """A program that runs all of its tests and is repeated as a whole."""
     def once():
@@ -336,9 +326,7 @@ def program(name, args, parse, timeout, **env):
     return run
 
 
-def unit_program(path, timeout):
-    name = unit_name(path)
-
+def unit_file(runner, name, timeout):
     def parse(done):
         result = parse_cmocka(done.output)
         result.failed = [f"{name}: {test}" for test in result.failed]
@@ -346,15 +334,15 @@ def unit_program(path, timeout):
         if done.status == 0 and not result.passed and not result.skipped:
             result.failed.append(f"{name}: ran no test")
         return result
-    return program(name, [path], parse, timeout, **SANITIZERS)
+    return program(name, [runner, name], parse, timeout, **SANITIZERS)
 
 
-def unit(kind, without=()):
+def unit(kind):
+    """Each file of tests in a process of its own, since they are one program (tests/unit/runner.c)."""
     def jobs(_options):
-        programs = sorted(glob.glob(str(ROOT / f"build/{kind}/tests/unit/*/*_test")))
-        programs = [p for p in programs if (ROOT / "tests/unit" / (unit_name(p) + "_test.c")).exists()]
-        programs = [p for p in programs if not unit_name(p).startswith(without)]
-        return [unit_program(p, 1200 if "sqlserver" in REACHABLE else 600) for p in programs]
+        runner = ROOT / f"build/{kind}/unit"
+        names = command([runner, "--list"], 60).output.split()
+        return [unit_file(runner, name, 1200 if "sqlserver" in REACHABLE else 600) for name in names]
     return jobs
 
 
@@ -563,7 +551,7 @@ SUITES = [
     ("hostile-asan", ("build-asan",), TESTS, hostile("asan")),
     ("crash-asan", ("build-asan",), TESTS, crash("asan", 8, REACHABLE)),
     ("unit-asan", ("build-asan",), TESTS, unit("asan")),
-    ("unit-tsan", ("build-tsan",), TESTS, unit("tsan", UNTHREADED)),
+    ("unit-tsan", ("build-tsan",), TESTS, unit("tsan")),
     ("packages", ("build",), WORK, packages),
     ("build-fuzz", (), WORK, build("fuzz", "fuzz-bin", how=POLITELY)),
     ("lint", ("build",), WORK, lint),
