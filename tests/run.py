@@ -896,7 +896,7 @@ def scratch_directory(own_places):
     place = "/dev/shm" if not own_places and not os.environ.get("TMPDIR") and is_roomy() else None
     with tempfile.TemporaryDirectory(prefix="dataflow-run-", dir=place, ignore_cleanup_errors=True) as scratch:
         os.chmod(scratch, 0o711)  # PostgreSQL runs as another user
-        os.environ["TMPDIR"] = tempfile.tempdir = scratch
+        os.environ["TMPDIR"] = tempfile.tempdir = os.environ["DATAFLOW_TEST_TEMPLATES"] = scratch
         yield
     tempfile.tempdir = None
 

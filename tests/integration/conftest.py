@@ -88,8 +88,8 @@ def backend_name(request):
 def _backends(name, tmp_path_factory):
     made = []
 
-    def make():
-        backend = Backend(name, tmp_path_factory.mktemp(name))
+    def make(**kwargs):
+        backend = Backend(name, tmp_path_factory.mktemp(name), **kwargs)
         made.append(backend)
         return backend
 
@@ -101,8 +101,8 @@ def _backends(name, tmp_path_factory):
 def _servers(make_backend, tmp_path_factory):
     made = []
 
-    def make(backend=None, start=True, **kwargs):
-        server = Server(backend or make_backend(), tmp_path_factory.mktemp("server"), **kwargs)
+    def make(backend=None, start=True, empty=False, **kwargs):
+        server = Server(backend or make_backend(empty=empty), tmp_path_factory.mktemp("server"), **kwargs)
         made.append(server)
         return server.start() if start else server
 
@@ -137,7 +137,8 @@ def make_backend(backend_name, tmp_path_factory):
 
 @pytest.fixture
 def make_server(make_backend, tmp_path_factory):
-    """make_server(config={...}, args=[...]): a server of the test's own; its end is checked too."""
+    """make_server(config={...}, args=[...]): a server of the test's own; its end is checked too. With empty=True its
+    database has no schema yet."""
     yield from _servers(make_backend, tmp_path_factory)
 
 

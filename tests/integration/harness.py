@@ -5,6 +5,7 @@ import contextlib
 import datetime
 import fcntl
 import functools
+import hashlib
 import http.client
 import itertools
 import json
@@ -115,21 +116,88 @@ def sqlserver_script(text, database):
     assert not re.search(r"^Msg \d+ \(severity (1[1-9]|2\d)", told, re.M), told
 
 
-class Backend:
-    """A fresh, empty database of one kind."""
+def migrate(url):
+    """Gives a new database the schema, and nothing that a server writes at its first start."""
+    with tempfile.TemporaryDirectory(prefix="dataflow-migrate-") as directory:
+        config = write_config(Path(directory) / "dataflow.ini", {"database": {"url": url}, "server": {"data_dir": directory}})
+        done = run("migrate", "--config", config)
+        assert done.returncode == 0, done.stderr
 
-    def __init__(self, name, directory):
+
+@functools.cache
+def template_directory():
+    """Of the run of the tests, whose processes share it, or of this process."""
+    directory = os.environ.get("DATAFLOW_TEST_TEMPLATES")
+    if not directory:
+        directory = tempfile.mkdtemp(prefix="dataflow-templates-")
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return Path(directory)
+
+
+@functools.cache
+def template_name(url):
+    """Tells the program's scripts from others: what has another name is the template of another schema."""
+    printed = run("migrate", "--print", "--set", f"database.url={url}")
+    assert printed.returncode == 0, printed.stderr
+    return f"template_{hashlib.sha256(printed.stdout.encode()).hexdigest()[:16]}"
+
+
+@functools.cache
+def sqlite_template():
+    """A database with the schema, to be copied. Whoever comes first makes it, and the others wait."""
+    file = template_directory() / f"{template_name('sqlite:none.db')}.db"
+    with open(file.with_suffix(".lock"), "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not file.exists():
+            with tempfile.TemporaryDirectory(prefix="making-", dir=file.parent) as directory:
+                made = Path(directory) / "dataflow.db"
+                migrate(f"sqlite:{made}")
+                assert not made.with_name("dataflow.db-wal").exists(), "not all of it is in one file"
+                made.rename(file)
+    return file
+
+
+@functools.cache
+def postgres_template():
+    """The same on PostgreSQL, which copies a database only while nobody is connected to it. So connections are refused
+    before the template gets the name by which it is found."""
+    name = template_name(postgres_url())
+    with contextlib.closing(psycopg2.connect(postgres_url())) as connection:
+        connection.autocommit = True
+        cursor = connection.cursor()
+        cursor.execute(f"SELECT pg_advisory_lock(hashtext('{name}'))")  # until the connection is closed
+        cursor.execute(f"SELECT 1 FROM pg_database WHERE datname = '{name}'")
+        if not cursor.fetchone():
+            making = f"{name}_making"
+            cursor.execute(f"DROP DATABASE IF EXISTS {making} WITH (FORCE)")  # of somebody who was killed
+            cursor.execute(f"CREATE DATABASE {making}")
+            migrate(postgres_url(making))
+            cursor.execute(f"ALTER DATABASE {making} ALLOW_CONNECTIONS false")
+            wait_for(lambda: cursor.execute(f"SELECT 1 FROM pg_stat_activity WHERE datname = '{making}'") or not cursor.fetchone(),
+                     "the last connection to the template to end")
+            cursor.execute(f"ALTER DATABASE {making} RENAME TO {name}")
+    return name
+
+
+class Backend:
+    """A fresh database of one kind. It has the schema: `migrate` was run once, and this is a copy of what it left. With
+    `empty` it is as the database server made it, for tests of what makes the schema, and of what finds none."""
+
+    def __init__(self, name, directory, empty=False):
         self.name = name
         self.directory = Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         if name == "sqlite":
             self.file = self.directory / "dataflow.db"
             self.url = f"sqlite:{self.file}"
+            if not empty:
+                shutil.copy(sqlite_template(), self.file)  # with its mode
         elif name == "postgres":
             self.database = f"t_{uuid.uuid4().hex[:16]}"
-            postgres_execute(f"CREATE DATABASE {self.database}")
+            postgres_execute(f"CREATE DATABASE {self.database}" + ("" if empty else f" TEMPLATE {postgres_template()}"))
             self.url = postgres_url(self.database)
         elif name == "sqlserver":
+            # Always empty: Babelfish can copy no database, neither from a backup nor from a detached file.
             self.database = f"t_{uuid.uuid4().hex[:16]}"
             sqlserver_execute(f"CREATE DATABASE {self.database}")
             # Babelfish always has snapshots, and does not know the statement.

@@ -47,7 +47,7 @@ def files_of(server):
 
 
 def make(name, directory):
-    backend, peer = Backend(name, directory / name), Peer()
+    backend, peer = Backend(name, directory / name, empty=True), Peer()
     server = Server(backend, directory / f"{name}-server", config=configuration(peer.address), binary=release.binary())
     try:
         facts = fill(server, peer)

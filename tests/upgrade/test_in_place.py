@@ -32,7 +32,7 @@ def make_backend(tmp_path):
 
     def make(name):
         skip_if_missing(name)
-        made.append(Backend(name, tmp_path / f"database{len(made)}"))
+        made.append(Backend(name, tmp_path / f"database{len(made)}", empty=True))
         return made[-1]
 
     yield make

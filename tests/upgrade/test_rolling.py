@@ -31,7 +31,7 @@ class World:
 
     def __init__(self, name, directory):
         self.peer = Peer()
-        self.backend = Backend(name, directory / "database")
+        self.backend = Backend(name, directory / "database", empty=True)
         self.old, self.new = (self.server(directory / kind, directory / "data", binary)
                               for kind, binary in (("old", release.binary()), ("new", BIN)))
 

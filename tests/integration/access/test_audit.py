@@ -401,7 +401,7 @@ def test_the_file_stays_small(stopped):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 def test_a_command_of_root_leaves_the_files_to_the_owner_of_the_directory(make_server):
-    server = make_server(start=False)
+    server = make_server(start=False, empty=True)
     data = server.directory / "data"
     (data / "master.key").unlink()
     os.chown(data, 12345, 12346)

@@ -728,7 +728,7 @@ def test_wrong_usage_exits_2_and_does_nothing(server, box, args):
 
 
 def test_without_a_server_and_on_a_new_database(make_server):
-    server = make_server(start=False)
+    server = make_server(start=False, empty=True)
     assert all(not any(c["counts"].values()) for c in json.loads(cli(server, "list", "--json"))["channels"])
     page = json.loads(cli(server, "list", "ticket-gateway", "--json"))
     assert page == {"items": [], "page": 1, "pageSize": 20, "total": 0}

@@ -103,7 +103,7 @@ def test_the_command_line_leaves_audit_rows_too(server):
 
 
 def test_migrate_twice_does_nothing_the_second_time(make_server):
-    server = make_server(start=False)
+    server = make_server(start=False, empty=True)
     first = server.cli("migrate")
     assert first.returncode == 0, first.stderr
     scripts = server.backend.query("SELECT * FROM SchemaScripts ORDER BY 1")
@@ -116,7 +116,7 @@ def test_migrate_twice_does_nothing_the_second_time(make_server):
 
 
 def test_printed_schema_can_be_applied_by_hand(make_server, backend_name):
-    server = make_server(start=False)
+    server = make_server(start=False, empty=True)
     printed = server.cli("migrate", "--print")
     assert printed.returncode == 0 and "CREATE TABLE" in printed.stdout
     if backend_name == "sqlite":
@@ -131,7 +131,7 @@ def test_printed_schema_can_be_applied_by_hand(make_server, backend_name):
 
 def test_without_migration_an_empty_database_is_waited_for(make_server):
     """There are no keys before there is a schema. The address answers meanwhile, and stays the same."""
-    server = make_server(start=False, config={"database": {"migrate": "off"}})
+    server = make_server(start=False, empty=True, config={"database": {"migrate": "off"}})
     server.spawn().waiting()
     told = wait_for(lambda: server.log("SchemaMissing"), "the server to tell")[0]
     assert "dataflow migrate" in told["message"]
@@ -160,7 +160,7 @@ def test_without_migration_an_empty_database_is_waited_for(make_server):
     server.started().new_client()
     server.stop()
 
-    empty = make_server(start=False, config={"database": {"migrate": "off"}})
+    empty = make_server(start=False, empty=True, config={"database": {"migrate": "off"}})
     empty.spawn().waiting()
     assert empty.anonymous().get("/readyz").status == 503
     assert empty.stop() == 0, "SIGTERM ends the wait"
@@ -210,7 +210,7 @@ def test_backup_while_clients_are_written_is_consistent(make_sqlite_server, tmp_
         sizes.append(len(rows))
     assert sizes == sorted(sizes)
     # The last copy serves as a database of its own.
-    restored = make_sqlite_server(start=False)
+    restored = make_sqlite_server(start=False, empty=True)
     assert restored.cli("restore", copies[-1]).returncode == 0
     restored.start()
     assert restored.admin().get("/admin/clients").json["total"] == sizes[-1]

@@ -61,7 +61,7 @@ def test_for_people_it_is_a_line_a_finding_and_the_advice_below(server):
 
 
 def test_a_new_schema_and_a_missing_database(make_server, backend_name):
-    server = make_server(start=False)
+    server = make_server(start=False, empty=True)
     found = examine(server)
     if backend_name == "sqlite":
         assert found["database"]["status"] == "warning" and "does not exist yet" in found["database"]["detail"]

@@ -137,7 +137,7 @@ def test_it_starts_again_after_kill(make_server):
 
 
 def test_replicas_may_start_at_the_same_time_on_an_empty_database(make_server, make_backend):
-    backend = make_backend()
+    backend = make_backend(empty=True)
     servers = [make_server(backend=backend, start=False) for _ in range(4)]
     for server in servers:
         server.spawn()

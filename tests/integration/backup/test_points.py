@@ -97,7 +97,7 @@ def test_each_point_has_what_was_answered_by_then(make_sqlite_server, tmp_path):
                 server.start()
     assert [p["time"] for p in points(server, place)] == [time for time, *_ in kept]
     for time, answered, asked in kept:
-        other = make_sqlite_server(start=False)
+        other = make_sqlite_server(start=False, empty=True)
         done = restore(other, place, "--at", time)
         assert not [c for c in json.loads(done.stdout)["checks"] if c["status"] != "ok"]
         assert answered <= clients_of(other) <= asked
@@ -145,7 +145,7 @@ def test_a_killed_watch_leaves_whole_points(make_sqlite_server, tmp_path):
         assert watch.returncode == 0 and "master key is not in it" in told
     listed = points(server, place)
     assert len({p["generation"] for p in listed}) >= 1 and listed == sorted(listed, key=lambda p: p["time"])
-    other = make_sqlite_server(start=False)
+    other = make_sqlite_server(start=False, empty=True)
     restore(other, place)
     assert answered <= clients_of(other) <= set(traffic.asked)
     assert rows(other.backend.file, "PRAGMA integrity_check") == ["ok"]
@@ -198,7 +198,7 @@ def test_waiting_files_come_with_their_point(make_sqlite_server, tmp_path):
     assert (one["files"], two["files"]) == (1, 1)
     now = waiting_files(server)
     for made, files, batch in ((one, then, first), (two, now, second)):
-        other = make_sqlite_server(start=False)
+        other = make_sqlite_server(start=False, empty=True)
         done = restore(other, place, "--at", made["time"])
         assert waiting_files(other) == files
         assert "1 batches wait" in findings(done, "files")[0]["detail"]
@@ -235,7 +235,7 @@ def test_files_that_the_place_lost_cost_their_batch_alone(make_sqlite_server, tm
     back_up(server, place)
     [lost, _] = sorted(place.rglob("f-*"))
     lost.unlink()
-    other = make_sqlite_server(start=False)
+    other = make_sqlite_server(start=False, empty=True)
     done = restore(other, place, status=1)
     [missing] = findings(done, "files")
     assert missing["status"] == "problem" and sum(batch in missing["detail"] for batch in batches) == 1
@@ -259,14 +259,14 @@ def test_a_bucket(make_sqlite_server, storage):
     two = back_up(server, place)
     assert [p["time"] for p in points(server, place)] == [one["time"], two["time"]]
     for made, clients in ((one, then), (two, clients_of(server))):
-        other = make_sqlite_server(config=config, start=False)
+        other = make_sqlite_server(config=config, start=False, empty=True)
         restore(other, place, "--at", made["time"])
         assert clients_of(other) == clients and waiting_files(other) == waiting_files(server)
     # What the bucket gives back is compared with what was stored, and what was stored with the point's own hashes.
     [point] = [o for o in storage.objects() if "/p000001" in o and place.removeprefix("s3://bucket/") in o]
     storage.ask("PUT", f"/v1/AUTH_test/bucket/{point}", {"X-Auth-Token": storage.token}, b"something else")
     assert storage.ask("GET", f"/v1/AUTH_test/bucket/{point}").read() == b"something else"
-    other = make_sqlite_server(config=config, start=False)
+    other = make_sqlite_server(config=config, start=False, empty=True)
     done = other.cli("restore", "--from", place)
     assert done.returncode == 1 and "p000001" in done.stderr and not other.backend.file.exists(), done.stderr
 
@@ -308,7 +308,7 @@ def test_damage_is_told_and_earlier_points_are_good(three, make_sqlite_server, h
     {"flipped": lambda: flip(middle, len(data) // 2), "cut": lambda: middle.write_bytes(data[:-1]),
      "longer": lambda: middle.write_bytes(data + b"x"), "empty": lambda: middle.write_bytes(b""),
      "missing": middle.unlink, "swapped": lambda: middle.write_bytes(last.read_bytes())}[harm]()
-    other = make_sqlite_server(start=False)
+    other = make_sqlite_server(start=False, empty=True)
     done = other.cli("restore", "--from", place)
     assert done.returncode == 1 and "p00000" in done.stderr, done.stderr
     assert not other.backend.file.exists() and not list(other.backend.directory.glob("*restore*"))
@@ -318,7 +318,7 @@ def test_damage_is_told_and_earlier_points_are_good(three, make_sqlite_server, h
 
 def test_another_master_key_opens_nothing(three, make_sqlite_server, tmp_path):
     server, place, kept = three
-    other = make_sqlite_server(start=False)
+    other = make_sqlite_server(start=False, empty=True)
     (other.directory / "data" / "master.key").write_text("ab" * 32)
     done = other.cli("restore", "--from", place)
     assert done.returncode == 2 and re.search(r"under the master key key:[0-9a-f]{32}", done.stderr), done.stderr
@@ -370,7 +370,7 @@ def test_wrong_usage(args, tmp_path):
 
 
 def test_a_place_without_a_backup_says_so(make_sqlite_server, three, tmp_path):
-    other, (_, place, kept) = make_sqlite_server(start=False), three
+    other, (_, place, kept) = make_sqlite_server(start=False, empty=True), three
     (tmp_path / "empty").mkdir()
     for where, at, words in ((tmp_path / "empty", "latest", "has no backup"), (tmp_path / "none", "latest", "cannot open"),
                              (place, "2020-01-01T00:00:00Z", "no point that old")):
@@ -402,7 +402,7 @@ def test_erasures_after_the_point_are_applied_again_on_another_machine(make_sqli
     done = erase(server, number)
     server.stop()
     back_up(server, place)
-    other = make_sqlite_server(config=MAINTAIN, start=False)
+    other = make_sqlite_server(config=MAINTAIN, start=False, empty=True)
     told = restore(other, place, "--at", made["time"])
     assert "1 persons" in findings(told, "erasures")[0]["detail"]
     other.start()
@@ -412,7 +412,7 @@ def test_erasures_after_the_point_are_applied_again_on_another_machine(make_sqli
 
 
 def test_a_torn_line_of_the_ledger_spoils_no_other(make_sqlite_server, tmp_path):
-    server, place, other = make_sqlite_server(config=MAINTAIN), tmp_path / "place", make_sqlite_server(start=False)
+    server, place, other = make_sqlite_server(config=MAINTAIN), tmp_path / "place", make_sqlite_server(start=False, empty=True)
     for _ in range(2):
         erase(server, phone())
     back_up(server, place)
@@ -442,7 +442,7 @@ def test_the_server_backs_up_by_itself(make_sqlite_server, tmp_path):
     assert metric(server, "dataflow_backup_last_success_timestamp_seconds") > 1.7e9
 
     def restored():
-        other = make_sqlite_server(start=False)
+        other = make_sqlite_server(start=False, empty=True)
         restore(other, place)
         return made in clients_of(other)
 
@@ -481,5 +481,5 @@ def test_what_is_too_old_goes_and_nothing_that_is_needed(make_sqlite_server, tmp
     # A day before the last base lies in the generation of the second day; the one before it is gone.
     assert left == {m["generation"] for m in made[2:]} and sum(m["removed"] for m in made) == 1
     assert {p.name for p in place.iterdir() if p.is_dir()} == left | {strange.parent.name} and strange.exists()
-    other = make_sqlite_server(clock=clock, start=False)
+    other = make_sqlite_server(clock=clock, start=False, empty=True)
     restore(other, place, "--at", made[3]["time"])

@@ -132,7 +132,7 @@ def test_backup(make_sqlite_server, tmp_path):
     server = make_sqlite_server()
     assert compare("backup", server.cli("backup", "--to", tmp_path / "place", "--json"))["made"]
     assert len(compare("backup list", server.cli("backup", "list", "--from", tmp_path / "place", "--json"))) == 1
-    other = make_sqlite_server(start=False)
+    other = make_sqlite_server(start=False, empty=True)
     compare("doctor", other.cli("restore", "--from", tmp_path / "place", "--json"))
     compare("doctor", other.cli("doctor", "--after-restore", "--json"))
 

@@ -115,7 +115,7 @@ def test_the_master_key_is_replaced(make_server, receiver):
 
 def test_several_processes_at_once_make_one_set_of_keys(make_backend, tmp_path):
     """The database is empty and has no schema; all of them share a data directory."""
-    server = Server(make_backend(), tmp_path, master=False)
+    server = Server(make_backend(empty=True), tmp_path, master=False)
     args = [BIN, "key", "list", "--json", "--config", server.config]
     started = [subprocess.Popen(args, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
     ended = [process.communicate(timeout=TIMEOUT) for process in started]

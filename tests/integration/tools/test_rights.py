@@ -46,7 +46,7 @@ def limited(make_server, backend_name):
     """A server whose user has exactly the rights that docs/operations.md lists."""
     if backend_name != "postgres":
         pytest.skip("the list is PostgreSQL's")
-    owner = make_server(start=False)
+    owner = make_server(start=False, empty=True)
     assert owner.cli("migrate").returncode == 0
     role = owner.backend.database + "_app"
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
