@@ -115,8 +115,10 @@ UNIT_OBJ := $(UNIT_SRC:%.c=$(B)/%.o)
 UNIT_BIN := $(UNIT_ALONE:%=$(B)/tests/unit/%_test)
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_BIN := $(FUZZ_SRC:%.c=$(B)/%)
+REPLAY   := $(B)/replay
+REPLAY_OBJ := $(FUZZ_SRC:%.c=$(B)/%.o)
 
-.PHONY: all run check check-all soak cluster docs lint bench fuzz fuzz-merge coverage install clean help deps format unit deb image dist tests-bin fuzz-bin \
+.PHONY: all run check check-all soak cluster docs lint bench fuzz fuzz-merge coverage install clean help deps format unit deb image dist fuzz-bin replay \
         compile-commands FORCE
 
 all: $(BIN)
@@ -229,6 +231,18 @@ $(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(LIB)
 	@mkdir -p $(@D)
 	$(call Q,LD)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d $(LDFLAGS) -fsanitize=fuzzer -o $@ $< $(LIB) $(LDLIBS) $(TEST_LIBS)
 
+# The fuzz targets without libFuzzer, in one program.
+$(REPLAY_OBJ): REPLAY_FLAGS = -include tests/fuzz/entry.h -DFUZZ_NAME='"$(*F)"' -DLLVMFuzzerTestOneInput=$(*F) \
+    -DLLVMFuzzerCustomMutator=$(*F)_mutate -DLLVMFuzzerCustomCrossOver=$(*F)_cross
+$(REPLAY_OBJ): | $(GEN) $(GEN_ROWS)
+
+$(B)/tests/fuzz/%.o: tests/fuzz/%.c Makefile
+	@mkdir -p $(@D)
+	$(call Q,CC)$(CC) $(CPPFLAGS) $(CFLAGS) $(REPLAY_FLAGS) -MMD -MP -c -o $@ $<
+
+$(REPLAY): $(B)/tests/fuzz/replay.o $(REPLAY_OBJ) $(LIB)
+	$(call Q,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS) -ljansson
+
 # A Kafka broker for tests, in a process of its own.
 $(B)/tests/kafka_mock: tests/kafka_mock.c Makefile
 	@mkdir -p $(@D)
@@ -236,6 +250,7 @@ $(B)/tests/kafka_mock: tests/kafka_mock.c Makefile
 
 unit: $(UNIT) $(UNIT_BIN) $(B)/tests/kafka_mock $(BENCH)
 fuzz-bin: $(FUZZ_BIN)
+replay: $(REPLAY)
 
 # --- what people type -------------------------------------------------------------------------------
 
@@ -327,4 +342,4 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
 	@echo '  BUILD=release|debug|asan|tsan|coverage|fuzz chooses the flags; objects live in build/$$BUILD'
 
--include $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(BENCH_OBJ:.o=.d) $(UNIT_OBJ:.o=.d) $(B)/tests/unit/runner.d $(FUZZ_BIN:=.d)
+-include $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(BENCH_OBJ:.o=.d) $(UNIT_OBJ:.o=.d) $(B)/tests/unit/runner.d $(FUZZ_BIN:=.d) $(REPLAY_OBJ:.o=.d) $(B)/tests/fuzz/replay.d

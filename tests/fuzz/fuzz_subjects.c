@@ -67,8 +67,8 @@ static void check_texts(struct df_str text)
     df_subjects_add_batch(&s, text, text, text);
     check_distinct(at, s.count, 8);
     for (int kind = DF_SUBJECT_PHONE; kind <= DF_SUBJECT_EMAIL; kind++)
-        (void)df_subject_parse(keys, (enum df_subject_kind)kind, text, &one, &err);
-    (void)df_subject_parse_any(keys, text, &one, &err);
+        (void)!df_subject_parse(keys, (enum df_subject_kind)kind, text, &one, &err);
+    (void)!df_subject_parse_any(keys, text, &one, &err);
 }
 
 static void note(void *arg, int64_t sequence)
