@@ -32,12 +32,13 @@ ifeq ($(origin CC),default)
 CC       := gcc
 endif
 B        := build/$(BUILD)
+G        := build/gen
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wcast-qual -Wwrite-strings \
             -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wformat=2 -Wswitch-enum \
             -Wimplicit-fallthrough -Wno-sign-conversion
 CFLAGS   += -std=gnu17 $(WARNINGS) -Werror -fno-common -fstack-protector-strong -fPIE -pthread -g \
             -fno-plt -ffunction-sections -fdata-sections
-CPPFLAGS += -D_GNU_SOURCE -DDF_VERSION='"$(VERSION)"' -Isrc -I$(B)/gen $(PKG_CFLAGS)
+CPPFLAGS += -D_GNU_SOURCE -DDF_VERSION='"$(VERSION)"' -Isrc -I$(G) $(PKG_CFLAGS)
 LDFLAGS  += -pie -pthread -Wl,-z,relro,-z,now -Wl,--gc-sections -Wl,--as-needed
 LDLIBS   += $(PKG_LIBS) -lm
 
@@ -86,17 +87,18 @@ SQLT     := $(sort $(wildcard src/*/*.sqlt))
 SCRIPTS  := $(sort $(wildcard scripts/sqlite/*.sql scripts/postgres/*.sql scripts/sqlserver/*.sql))
 CONSOLE  := $(filter-out %.md,$(sort $(wildcard console/*.* console/*/*.*)))
 
-GEN_SQL  := $(SQL:src/%.sql=$(B)/gen/%.sql.c)
-GEN_ROWS := $(SQLT:src/%.sqlt=$(B)/gen/%.sqlt.h)
+EMBED    := tools/embed_sql.py tools/embed_files.py
+GEN_SQL  := $(SQL:src/%.sql=$(G)/%.sql.c)
+GEN_ROWS := $(SQLT:src/%.sqlt=$(G)/%.sqlt.h)
 LANG_TXT := lang/pt-BR.txt
-GEN      := $(B)/gen/lang_texts.c $(GEN_SQL) $(B)/gen/all_queries.c $(B)/gen/schema_scripts.c $(B)/gen/console_files.c $(B)/gen/table_rights.c
-LIB_OBJ  := $(patsubst %.c,$(B)/obj/%.o,$(filter-out $(MAIN),$(SRC))) $(GEN:$(B)/%.c=$(B)/obj/%.o)
+GEN      := $(G)/lang_texts.c $(GEN_SQL) $(G)/all_queries.c $(G)/schema_scripts.c $(G)/console_files.c $(G)/table_rights.c
+LIB_OBJ  := $(patsubst %.c,$(B)/obj/%.o,$(filter-out $(MAIN),$(SRC))) $(GEN:build/%.c=$(B)/obj/%.o)
 MAIN_OBJ := $(B)/obj/$(MAIN:.c=.o)
 LIB      := $(B)/libdataflow.a
 BIN      := $(B)/dataflow
 BENCH    := $(B)/dataflow-bench
-BENCH_GEN := $(B)/gen/bench/bench.sql.c
-BENCH_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(sort $(wildcard bench/src/*.c))) $(BENCH_GEN:$(B)/%.c=$(B)/obj/%.o)
+BENCH_GEN := $(G)/bench/bench.sql.c
+BENCH_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(sort $(wildcard bench/src/*.c))) $(BENCH_GEN:build/%.c=$(B)/obj/%.o)
 
 UNIT     := $(B)/unit
 UNIT_SRC := $(sort $(wildcard tests/unit/*/*_test.c))
@@ -144,7 +146,7 @@ $(B)/obj/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(call Q,CC)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-$(B)/obj/gen/%.o: $(B)/gen/%.c Makefile
+$(B)/obj/gen/%.o: $(G)/%.c Makefile
 	@mkdir -p $(@D)
 	$(call Q,CC)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
@@ -159,40 +161,42 @@ $(DEPS): tools/install-deps
 	@pkg-config --exists --print-errors $(PACKAGES)
 	@touch $@
 
-# Changes when a file is added or removed, which timestamps alone do not show.
-$(B)/gen/.inputs: FORCE
+# Two makes may write generated sources at the same time, each for another BUILD: every file gets its name when it is
+# whole, and both write the same.
+# This one changes when a file is added or removed, which timestamps alone do not show.
+$(G)/.inputs: FORCE
 	@mkdir -p $(@D)
-	@echo '$(SQL) $(SCRIPTS) $(CONSOLE)' | cmp -s - $@ || echo '$(SQL) $(SCRIPTS) $(CONSOLE)' > $@
+	@echo '$(SQL) $(SCRIPTS) $(CONSOLE)' | cmp -s - $@ || { echo '$(SQL) $(SCRIPTS) $(CONSOLE)' > $@.$$$$ && mv $@.$$$$ $@; }
 
-$(B)/gen/%.sql.c: src/%.sql $(SQLT) tools/embed_sql.py
+$(G)/%.sql.c: src/%.sql $(SQLT) $(EMBED)
 	@mkdir -p $(@D)
 	$(call Q,GEN)$(PYTHON) tools/embed_sql.py $< $@ $(@:.c=.h)
 
-$(BENCH_GEN): bench/src/bench.sql tools/embed_sql.py
+$(BENCH_GEN): bench/src/bench.sql $(EMBED)
 	@mkdir -p $(@D)
 	$(call Q,GEN)$(PYTHON) tools/embed_sql.py --plain $< $@ $(@:.c=.h)
 
-$(B)/gen/%.sqlt.h: src/%.sqlt tools/embed_sql.py
+$(G)/%.sqlt.h: src/%.sqlt $(EMBED)
 	@mkdir -p $(@D)
 	$(call Q,GEN)$(PYTHON) tools/embed_sql.py --shapes $< $@
 
-$(B)/gen/all_queries.c: $(SQL) $(SQLT) $(B)/gen/.inputs tools/embed_sql.py
+$(G)/all_queries.c: $(SQL) $(SQLT) $(G)/.inputs $(EMBED)
 	@mkdir -p $(@D)
 	$(call Q,GEN)$(PYTHON) tools/embed_sql.py --all $@ $(SQL)
 
-$(B)/gen/schema_scripts.c: $(SCRIPTS) $(B)/gen/.inputs tools/embed_files.py
+$(G)/schema_scripts.c: $(SCRIPTS) $(G)/.inputs tools/embed_files.py
 	@mkdir -p $(@D)
 	$(call Q,GEN)$(PYTHON) tools/embed_files.py df_schema_scripts scripts $@ $(SCRIPTS)
 
-$(B)/gen/console_files.c: $(CONSOLE) $(B)/gen/.inputs tools/embed_files.py
+$(G)/console_files.c: $(CONSOLE) $(G)/.inputs tools/embed_files.py
 	@mkdir -p $(@D)
 	$(call Q,GEN)$(PYTHON) tools/embed_files.py df_console_files console $@ $(CONSOLE)
 
-$(B)/gen/lang_texts.c: $(LANG_TXT) tools/embed_lang.py tools/embed_files.py
+$(G)/lang_texts.c: $(LANG_TXT) tools/embed_lang.py tools/embed_files.py
 	@mkdir -p $(@D)
 	$(call Q,GEN)$(PYTHON) tools/embed_lang.py $< $@
 
-$(B)/gen/table_rights.c: $(SQL) $(SQLT) $(SCRIPTS) $(B)/gen/.inputs tools/rights.py tools/check_tsql.py tools/tsql.py
+$(G)/table_rights.c: $(SQL) $(SQLT) $(SCRIPTS) $(G)/.inputs tools/rights.py tools/check_tsql.py tools/tsql.py tools/embed_files.py
 	@mkdir -p $(@D)
 	$(call Q,GEN)$(PYTHON) tools/rights.py --c $@
 

@@ -160,7 +160,7 @@ def main(argv):
         print(problem, file=sys.stderr)
         return 1
     packed = argv[1].removesuffix(".c") + ".bin"
-    with open(packed, "wb") as f:
+    with embed_files.written(packed, "wb") as f:
         f.write(blob)
     embed_files.embed("df_lang_texts", os.path.dirname(packed), argv[1], [packed])
     return 0

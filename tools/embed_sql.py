@@ -96,6 +96,8 @@ import os
 import re
 import sys
 
+from embed_files import written
+
 DIALECTS = ("sqlite", "postgres", "sqlserver")
 ENUM = {"sqlite": "DF_SQLITE", "postgres": "DF_POSTGRES", "sqlserver": "DF_SQLSERVER"}
 
@@ -828,7 +830,7 @@ def guard(path):
 
 
 def write(path, text):
-    with open(path, "w", encoding="utf-8") as f:
+    with written(path) as f:
         f.write(text)
 
 

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from check_tsql import Project
+from embed_files import written
 
 ROOT = Path(__file__).resolve().parents[1]
 ORDER = ("SELECT", "INSERT", "UPDATE", "DELETE")
@@ -79,7 +80,8 @@ def pages(root=ROOT):
 
 def main(argv):
     if argv[1:2] == ["--c"] and len(argv) == 3:
-        Path(argv[2]).write_text(in_c(needed()), encoding="utf-8")
+        with written(argv[2]) as f:
+            f.write(in_c(needed()))
     elif argv[1:] == ["--docs"]:
         for page, (_, text) in pages().items():
             (ROOT / page).write_text(text, encoding="utf-8")
