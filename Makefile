@@ -27,9 +27,11 @@ PKG_LIBS   = $(eval PKG_LIBS := $$(shell pkg-config --libs $(PACKAGES)))$(PKG_LI
 
 # --- flags ------------------------------------------------------------------------------------------
 
-CC       ?= gcc
+# Where ccache is installed, what it has compiled before is taken from it: the same bytes, with -ffile-prefix-map too.
+# CC=gcc does without.
 ifeq ($(origin CC),default)
-CC       := gcc
+CCACHE   := $(if $(shell command -v ccache 2>/dev/null),ccache)
+CC       := $(strip $(CCACHE) gcc)
 endif
 B        := build/$(BUILD)
 G        := build/gen
@@ -64,7 +66,7 @@ else ifeq ($(BUILD),coverage)
 CFLAGS   += -O0 --coverage -fprofile-update=atomic
 LDFLAGS  += --coverage
 else ifeq ($(BUILD),fuzz)
-CC       := clang
+CC       := $(strip $(CCACHE) clang)
 CFLAGS   += -O1 -fno-omit-frame-pointer -fsanitize=address,undefined,fuzzer-no-link \
             -fno-sanitize-recover=all -Wno-gnu-zero-variadic-macro-arguments
 LDFLAGS  += -fsanitize=address,undefined
