@@ -181,7 +181,7 @@ def postgres_template():
 
 class Backend:
     """A fresh database of one kind. It has the schema: `migrate` was run once, and this is a copy of what it left. With
-    `empty` it is as the database server made it, for tests of what makes the schema, and of what finds none."""
+    `empty` it is as the database server made it: for tests of what makes the schema, and for databases of applications."""
 
     def __init__(self, name, directory, empty=False):
         self.name = name

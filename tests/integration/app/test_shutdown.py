@@ -337,7 +337,7 @@ def test_the_last_line_of_the_log_waits_for_the_relays(make_sqlite_server, tmp_p
             answer.wait(TIMEOUT)
             self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
 
-    outbox = Outbox(Backend("sqlite", tmp_path / "application"))
+    outbox = Outbox(Backend("sqlite", tmp_path / "application", empty=True))
     outbox.write()
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Slow) as peer:
         threading.Thread(target=peer.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()

@@ -43,7 +43,7 @@ def as_user(url, user, password):
 @pytest.fixture
 def prepared(backend_name, make_backend):
     """A database in which all statements were run, and its URL for the relay's user."""
-    backend = make_backend()
+    backend = make_backend(empty=True)
     user = f"relay_{uuid.uuid4().hex[:12]}"  # users belong to the whole server
     texts = [text.replace("dataflow_relay", user) for text in marked(OUTBOX, "sql", backend_name)]
     # A new session with SQL Server takes a second.
@@ -88,7 +88,7 @@ try {
 
 @pytest.fixture
 def with_table(make_backend):
-    backend = make_backend()
+    backend = make_backend(empty=True)
     backend.script(marked(OUTBOX, "sql", "postgres")[0])
     return backend
 

@@ -39,7 +39,7 @@ PATIENT = {"breaker": {"window": 100, "min_calls": 100, "failure_rate": 100}}
 @pytest.fixture(scope="module")
 def source(_module_backends):
     """The application's database: tests have tables of their own in it."""
-    return _module_backends()
+    return _module_backends(empty=True)
 
 
 @pytest.fixture(scope="module")

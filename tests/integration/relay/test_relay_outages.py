@@ -46,7 +46,7 @@ def sink(box):
 
 @pytest.fixture
 def backend(make_backend):
-    return make_backend()
+    return make_backend(empty=True)
 
 
 @pytest.fixture
