@@ -93,7 +93,7 @@ EMBED    := tools/embed_sql.py tools/embed_files.py
 GEN_SQL  := $(SQL:src/%.sql=$(G)/%.sql.c)
 GEN_ROWS := $(SQLT:src/%.sqlt=$(G)/%.sqlt.h)
 LANG_TXT := lang/pt-BR.txt
-GEN      := $(G)/lang_texts.c $(GEN_SQL) $(G)/all_queries.c $(G)/schema_scripts.c $(G)/console_files.c $(G)/table_rights.c
+GEN      := $(G)/lang_texts.c $(GEN_SQL) $(G)/all_queries.c $(G)/schema_scripts.c $(G)/schema_joined.c $(G)/console_files.c $(G)/table_rights.c
 LIB_OBJ  := $(patsubst %.c,$(B)/obj/%.o,$(filter-out $(MAIN),$(SRC))) $(GEN:build/%.c=$(B)/obj/%.o)
 MAIN_OBJ := $(B)/obj/$(MAIN:.c=.o)
 LIB      := $(B)/libdataflow.a
@@ -189,6 +189,11 @@ $(G)/all_queries.c: $(SQL) $(SQLT) $(G)/.inputs $(EMBED)
 $(G)/schema_scripts.c: $(SCRIPTS) $(G)/.inputs tools/embed_files.py
 	@mkdir -p $(@D)
 	$(call Q,GEN)$(PYTHON) tools/embed_files.py df_schema_scripts scripts $@ $(SCRIPTS)
+
+$(G)/schema_joined.c: $(SCRIPTS) $(G)/.inputs tools/join_scripts.py $(EMBED)
+	@mkdir -p $(G)/joined
+	$(call Q,GEN)$(PYTHON) tools/join_scripts.py $(G)/joined/sqlite.sql $(filter scripts/sqlite/%,$(SCRIPTS)) && \
+		$(PYTHON) tools/embed_files.py df_schema_joined $(G)/joined $@ $(G)/joined/sqlite.sql
 
 $(G)/console_files.c: $(CONSOLE) $(G)/.inputs tools/embed_files.py
 	@mkdir -p $(@D)

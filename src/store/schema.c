@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/checksum.h"
 #include "base/log.h"
+#include "schema_joined.h"
 #include "schema_scripts.h"
 #include "store/schema.sql.h"
 
@@ -15,6 +16,7 @@ struct script {
     struct df_str text;
     char checksum[DF_CHECKSUM_LEN + 1];
     enum script_state state;
+    int64_t duration_ms; /* of its last run */
 };
 
 /* The scripts of the binary, compared with those recorded in the database. */
@@ -22,8 +24,9 @@ struct plan {
     struct df_arena arena;
     struct script *scripts;
     size_t count;
-    bool recorded;  /* the table SchemaScripts is there */
-    size_t unknown; /* recorded scripts that the binary does not have */
+    struct df_str joined; /* makes of an empty database what the scripts do; or absent */
+    bool recorded;        /* the table SchemaScripts is there */
+    size_t unknown;       /* recorded scripts that the binary does not have */
 };
 
 static void plan_init(struct plan *p, enum df_dialect d, const struct df_file *files, size_t count)
@@ -245,58 +248,121 @@ static enum df_code run_pieces(struct df_db *db, struct df_arena *arena, struct 
     return code;
 }
 
-static enum df_code run_in_transaction(struct df_db *db, struct df_arena *arena,
-                                       const struct script *s, struct df_err *err)
+static enum df_code record_script(struct df_db *db, const struct script *s, struct df_err *err)
 {
+    return df_db_exec(db,
+                      DF_Q(schema_script_record, .name = df_text(s->name),
+                           .checksum = df_text(df_str_c(s->checksum)),
+                           .duration_ms = df_int(s->duration_ms)),
+                      NULL, err);
+}
+
+static enum df_code run_script(struct df_db *db, struct df_arena *arena, struct script *s,
+                               struct df_err *err)
+{
+    struct df_err why = DF_ERR_INIT;
     int64_t started_ms = df_mono_ms(df_clock_real());
+    enum df_code code = run_pieces(db, arena, s->text, &why);
+
+    s->duration_ms = df_mono_ms(df_clock_real()) - started_ms;
+    if (code == DF_OK)
+        code = record_script(db, s, &why);
+    if (code != DF_OK)
+        return df_err_set(err, code, "schema script " DF_STR_FMT ": %s", DF_STR_ARG(s->name),
+                          why.detail);
+    return DF_OK;
+}
+
+/* Each script is recorded with the time of all: none was run by itself. */
+static enum df_code run_joined(struct df_db *db, struct plan *p, struct df_err *err)
+{
+    struct df_err why = DF_ERR_INIT;
+    int64_t started_ms = df_mono_ms(df_clock_real());
+    enum df_code code = run_text(db, &p->arena, p->joined, &why);
+    int64_t duration_ms = df_mono_ms(df_clock_real()) - started_ms;
+
+    for (size_t i = 0; code == DF_OK && i < p->count; i++) {
+        p->scripts[i].duration_ms = duration_ms;
+        code = record_script(db, &p->scripts[i], &why);
+    }
+    if (code != DF_OK)
+        return df_err_set(err, code, "the joined schema scripts: %s", why.detail);
+    return DF_OK;
+}
+
+/* The database has no record of scripts. Whether it is empty is asked in the transaction, because
+ * nothing keeps others from making tables before. */
+static enum df_code run_all(struct df_db *db, struct plan *p, struct df_err *err)
+{
+    int64_t objects = 1;
+    enum df_code code = DF_OK;
+
+    if (p->joined.ptr)
+        code = df_db_query_int(db, DF_Q0(schema_objects), &objects, err);
+    if (code == DF_OK && objects == 0)
+        return run_joined(db, p, err);
+    for (size_t i = 0; code == DF_OK && i < p->count; i++)
+        code = run_script(db, &p->arena, &p->scripts[i], err);
+    return code;
+}
+
+/* only (may be NULL: all of them): the script to run. */
+static enum df_code run_in_transaction(struct df_db *db, struct plan *p, struct script *only,
+                                       struct df_err *err)
+{
     enum df_code code = df_db_begin(db, true, err);
 
     if (code != DF_OK)
         return code;
-    code = run_pieces(db, arena, s->text, err);
-    int64_t duration_ms = df_mono_ms(df_clock_real()) - started_ms;
-    if (code == DF_OK)
-        code = df_db_exec(db,
-                          DF_Q(schema_script_record, .name = df_text(s->name),
-                               .checksum = df_text(df_str_c(s->checksum)),
-                               .duration_ms = df_int(duration_ms)),
-                          NULL, err);
+    code = only ? run_script(db, &p->arena, only, err) : run_all(db, p, err);
     if (code == DF_OK)
         code = df_db_commit(db, err);
-    if (code != DF_OK) {
+    if (code != DF_OK)
         df_db_rollback(db);
-        return code;
-    }
-    struct df_log_field fields[] = {DF_F("script", s->name), DF_FI("durationMs", duration_ms)};
+    return code;
+}
+
+static void script_applied(struct script *s)
+{
+    struct df_log_field fields[] = {DF_F("script", s->name), DF_FI("durationMs", s->duration_ms)};
+
+    s->state = SCRIPT_CURRENT;
     df_log_write(DF_LOG_INFO, "SchemaScriptApplied", fields, 2, "schema script " DF_STR_FMT,
                  DF_STR_ARG(s->name));
-    return DF_OK;
 }
 
 /* Servers of the previous version write to the tables while a script locks them, in another order:
  * the database may resolve the deadlock by ending the script. */
 #define CONFLICT_TRIES 20
 
-static enum df_code run_script(struct df_db *db, struct df_arena *arena, struct script *s,
-                               struct df_err *err)
+/* ret_applied: how many scripts were run. */
+static enum df_code run_scripts(struct df_db *db, struct plan *p, struct script *only,
+                                size_t *ret_applied, struct df_err *err)
 {
     struct df_err why = DF_ERR_INIT;
     enum df_code code = DF_E_INTERNAL;
 
     for (int tries = 0; tries < CONFLICT_TRIES; tries++) {
         why = DF_ERR_INIT;
-        code = run_in_transaction(db, arena, s, &why);
+        code = run_in_transaction(db, p, only, &why);
         if (code == DF_OK || df_code_retry(code) != DF_RETRY_NOW)
             break;
     }
     if (code != DF_OK)
-        return df_err_set(err, code, "schema script " DF_STR_FMT ": %s", DF_STR_ARG(s->name),
-                          why.detail);
-    s->state = SCRIPT_CURRENT;
+        return df_err_set(err, code, "%s", why.detail);
+    struct script *first = only ? only : p->scripts;
+    size_t count = only ? 1 : p->count;
+    for (size_t i = 0; i < count; i++)
+        script_applied(&first[i]);
+    *ret_applied += count;
     return DF_OK;
 }
 
 /* --- what the program calls ------------------------------------------------------------------- */
+
+/* Where a new database gets all scripts in one transaction. On SQL Server and Babelfish that has
+ * not been tried: there each script keeps a transaction of its own. */
+static const bool new_at_once[DF_DIALECT_COUNT] = {[DF_SQLITE] = true, [DF_POSTGRES] = true};
 
 static enum df_code apply_locked(struct plan *p, struct df_db *db, size_t *ret_applied,
                                  struct df_err *err)
@@ -309,18 +375,18 @@ static enum df_code apply_locked(struct plan *p, struct df_db *db, size_t *ret_a
         return code;
     /* Another process may have done the work while this one waited for the lock. */
     code = plan_read(p, db, err);
-    while (code == DF_OK && (s = plan_next(p))) {
-        code = run_script(db, &p->arena, s, err);
-        applied += code == DF_OK;
-    }
+    if (code == DF_OK && !p->recorded && new_at_once[df_db_dialect(db)])
+        code = run_scripts(db, p, NULL, &applied, err);
+    while (code == DF_OK && (s = plan_next(p)))
+        code = run_scripts(db, p, s, &applied, err);
     df_db_schema_unlock(db);
     if (code == DF_OK)
         *ret_applied = applied;
     return code;
 }
 
-enum df_code df_schema_apply_files(struct df_db *db, const struct df_file *files, size_t count,
-                                   size_t *ret_applied, struct df_err *err)
+static enum df_code apply(struct df_db *db, const struct df_file *files, size_t count,
+                          const struct df_file *joined, size_t *ret_applied, struct df_err *err)
 {
     struct plan plan;
     size_t applied = 0;
@@ -335,8 +401,11 @@ enum df_code df_schema_apply_files(struct df_db *db, const struct df_file *files
     /* Look without the lock first: usually there is nothing to do, and then the user needs no right
      * to change the schema. */
     code = plan_read(&plan, db, err);
-    if (code == DF_OK && plan_next(&plan))
+    if (code == DF_OK && plan_next(&plan)) {
+        if (joined && !plan.recorded)
+            plan.joined = df_file_text(joined, &plan.arena);
         code = apply_locked(&plan, db, &applied, err);
+    }
     if (code != DF_OK)
         goto out;
 
@@ -352,9 +421,29 @@ out:
     return code;
 }
 
+enum df_code df_schema_apply_files(struct df_db *db, const struct df_file *files, size_t count,
+                                   size_t *ret_applied, struct df_err *err)
+{
+    return apply(db, files, count, NULL, ret_applied, err);
+}
+
+/* The joined scripts of a dialect; NULL where they are run as they are. */
+static const struct df_file *joined_scripts(enum df_dialect d)
+{
+    for (size_t i = 0; i < df_schema_joined_count; i++) {
+        struct df_str dialect;
+
+        (void)df_str_cut(df_str_c(df_schema_joined[i].name), '.', &dialect);
+        if (df_str_eq(dialect, df_str_c(df_dialect_name(d))))
+            return &df_schema_joined[i];
+    }
+    return NULL;
+}
+
 enum df_code df_schema_apply(struct df_db *db, size_t *ret_applied, struct df_err *err)
 {
-    return df_schema_apply_files(db, df_schema_scripts, df_schema_scripts_count, ret_applied, err);
+    return apply(db, df_schema_scripts, df_schema_scripts_count, joined_scripts(df_db_dialect(db)),
+                 ret_applied, err);
 }
 
 enum df_code df_schema_check(struct df_db *db, struct df_err *err)

@@ -4,6 +4,11 @@
  * recorded with the same checksum is not run again; a changed one is, since scripts are idempotent.
  * Several replicas may start at once: one applies, the others wait and find nothing to do.
  *
+ * Each script has a transaction of its own, but a new database (one without SchemaScripts) gets all
+ * of them in one, so that it has the whole schema or nothing; not on SQL Server. If it is an empty
+ * SQLite database, the scripts are not even run: the build has joined them
+ * (tools/join_scripts.py), and the records are the same.
+ *
  * A database that records scripts unknown to this binary was migrated by a newer one. Newer schemas
  * only add to older ones, so a replica of the old version goes on working; scripts that both
  * versions know are left as the newer one recorded them.

@@ -8,6 +8,14 @@ SELECT COUNT(to_regclass('SchemaScripts'));
 -- dialect: sqlserver
 SELECT COUNT(OBJECT_ID(N'SchemaScripts', N'U'));
 
+-- name: schema_objects
+-- dialect: sqlite
+SELECT COUNT(*) FROM sqlite_schema;
+-- dialect: postgres
+SELECT COUNT(*) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = current_schema();
+-- dialect: sqlserver
+SELECT COUNT(*) FROM sys.tables;
+
 -- name: schema_script_list
 SELECT Name, Checksum FROM SchemaScripts ORDER BY Name;
 

@@ -1,8 +1,10 @@
 """The build tools that embed queries and files: what they accept, what they refuse, and that the C is right."""
 
+import contextlib
 import gzip
 import random
 import re
+import sqlite3
 import subprocess
 import sys
 
@@ -574,3 +576,46 @@ def test_who_may_know_whom(tmp_path, path, line, reason):
     assert done.returncode == (1 if reason else 0), done.stdout
     lines = done.stdout.splitlines()
     assert [reason in found and found.startswith(f"src/{path}") for found in lines] == ([True] if reason else [])
+
+
+def join_scripts(tmp_path, *texts):
+    """What a database is that is made of the joined scripts: shape and rows."""
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number}.sql").write_text(text, encoding="utf-8")
+    done = tool("join_scripts.py", tmp_path / "joined", *sorted(tmp_path.glob("*.sql"), reverse=True))
+    if done.returncode != 0:
+        return done
+    with contextlib.closing(sqlite3.connect(":memory:")) as made:
+        made.executescript((tmp_path / "joined").read_text(encoding="utf-8"))
+        return list(made.iterdump())
+
+
+BOX = "CREATE TABLE IF NOT EXISTS Box (Id int, Label text DEFAULT 'a; b'); -- it's; a box\n"
+
+
+def test_scripts_are_joined_to_what_they_come_to(tmp_path):
+    made = join_scripts(tmp_path, BOX + "INSERT INTO Box (Id) VALUES (1);\nCREATE INDEX IX_Old ON Box (Id);\n", """
+-- add column if missing: Box Label
+ALTER TABLE Box ADD COLUMN Label text;
+-- add column if missing: Box Size
+-- It's for later; really.
+ALTER TABLE Box ADD COLUMN Size int NOT NULL DEFAULT 3;
+DROP INDEX IX_Old; CREATE INDEX IX_New ON Box (Size);
+CREATE TRIGGER T AFTER DELETE ON Box BEGIN INSERT INTO Box (Id) VALUES (7); SELECT 1; END;
+UPDATE Box SET Id = Id + 1;
+""")
+    assert made == [
+        "BEGIN TRANSACTION;", "CREATE TABLE Box (Id int, Label text DEFAULT 'a; b', Size int NOT NULL DEFAULT 3);",
+        "INSERT INTO \"Box\" VALUES(2,'a; b',3);", "CREATE INDEX IX_New ON Box (Size);",
+        "CREATE TRIGGER T AFTER DELETE ON Box BEGIN INSERT INTO Box (Id) VALUES (7); SELECT 1; END;", "COMMIT;"]
+
+
+@pytest.mark.parametrize("texts,message", [
+    ([BOX, "ALTER TABLE Bax ADD COLUMN Size int;"], "1.sql: no such table: Bax"),
+    ([BOX, "CREATE TABLE Bax (Id int)"], "1.sql: the last statement has no end"),
+    ([BOX + "INSERT INTO Box (Id) SELECT COUNT(*) FROM pragma_table_info('Box');", "ALTER TABLE Box ADD COLUMN Size int;"],
+     "depends on what the tables were"),
+])
+def test_scripts_that_cannot_be_joined_are_refused(tmp_path, texts, message):
+    done = join_scripts(tmp_path, *texts)
+    assert done.returncode == 1 and message in done.stderr and not (tmp_path / "joined").exists()

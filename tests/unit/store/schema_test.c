@@ -4,6 +4,7 @@
 #include "all_queries.h"
 #include "schema_scripts.h"
 
+#include <signal.h>
 #include <sys/wait.h>
 #include <zlib.h>
 
@@ -117,6 +118,183 @@ static void processes_that_start_together_apply_each_script_once(void **state)
     assert_int_equal(sum, script_count());
 }
 
+/* Whether a new database gets all scripts in one transaction. */
+static bool is_made_at_once(void)
+{
+    return fx.dialect != DF_SQLSERVER;
+}
+
+/* What the catalogue tells of the schema, and every row of every table but the record's times. */
+static const char *const looks[DF_DIALECT_COUNT][5] = {
+    [DF_SQLITE] = {"SELECT type || ' ' || name || ' ' || tbl_name || ' ' || COALESCE(sql, '') "
+                   "FROM sqlite_schema ORDER BY rowid",
+                   "SELECT name || seq FROM sqlite_sequence ORDER BY 1"},
+    [DF_POSTGRES] =
+        {"SELECT concat_ws(' ', table_name, ordinal_position, column_name, data_type, "
+         "character_maximum_length, is_nullable, column_default) FROM information_schema.columns "
+         "WHERE table_schema = current_schema() ORDER BY 1",
+         "SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema() ORDER BY 1",
+         "SELECT concat_ws(' ', conrelid::regclass, conname, pg_get_constraintdef(oid)) "
+         "FROM pg_constraint WHERE connamespace = current_schema()::regnamespace ORDER BY 1",
+         "SELECT pg_get_triggerdef(t.oid) FROM pg_trigger AS t "
+         "JOIN pg_class AS c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal "
+         "AND c.relnamespace = current_schema()::regnamespace ORDER BY 1",
+         "SELECT concat_ws(' ', relname, reloptions) FROM pg_class "
+         "WHERE relnamespace = current_schema()::regnamespace ORDER BY 1"},
+    [DF_SQLSERVER] = {"SELECT CONCAT(TABLE_NAME, ' ', COLUMN_NAME, ' ', DATA_TYPE, ' ', "
+                      "IS_NULLABLE) FROM INFORMATION_SCHEMA.COLUMNS ORDER BY 1"},
+};
+
+/* Tables that the scripts write to, and one that they leave empty. */
+static const char *const row_queries[] = {
+    "SELECT Name FROM SchemaScripts ORDER BY 1",
+    "SELECT Checksum FROM SchemaScripts ORDER BY Name",
+    "SELECT CAST(Id + 10 * FencingToken AS varchar(20)) FROM BatchLocks",
+    "SELECT CAST(Id AS varchar(20)) FROM AlertEvaluation",
+    "SELECT CAST(Id + 10 * Sequence AS varchar(20)) FROM AuditHead",
+    "SELECT Action FROM AuditLog",
+};
+
+static void add_line(void *arg, struct df_result *r)
+{
+    df_buf_adds(arg, df_col_text(r, 0));
+    df_buf_addc(arg, '\n');
+}
+
+/* Without the name that the test's schema has, which PostgreSQL tells. */
+static char *description(void)
+{
+    struct df_err err = DF_ERR_INIT;
+    struct df_buf out;
+
+    df_buf_init(&out, (size_t)4 << 20);
+    for (size_t i = 0; i < 5 && looks[fx.dialect][i]; i++)
+        assert_ok(
+            df_db_each(fx.db, adhoc(looks[fx.dialect][i]), DF_NO_PARAMS, add_line, &out, &err),
+            &err);
+    for (size_t i = 0; i < LEN(row_queries); i++)
+        assert_ok(df_db_each(fx.db, adhoc(row_queries[i]), DF_NO_PARAMS, add_line, &out, &err),
+                  &err);
+    assert_false(df_buf_failed(&out));
+    char *text = strdup(df_buf_str(&out).ptr);
+    df_buf_release(&out);
+    const char *name = fx.test.schema;
+    for (char *at = text; *name && (at = strstr(at, name));)
+        memmove(at, at + strlen(name), strlen(at + strlen(name)) + 1);
+    return text;
+}
+
+/* The record first: then the database is no new one. */
+static void apply_one_by_one(void)
+{
+    struct df_err err;
+    struct df_file record = record_script();
+    size_t applied = 0;
+
+    assert_ok(apply_these(&record, 1, &applied, &err), &err);
+    assert_int_equal(applied, 1);
+    assert_ok(apply_these(df_schema_scripts, df_schema_scripts_count, &applied, &err), &err);
+    assert_int_equal(applied, script_count() - 1);
+}
+
+static void all_at_once_is_what_one_by_one_is(void **state)
+{
+    struct df_err err;
+    size_t applied = 0;
+    char *made[3];
+
+    assert_int_equal(apply(), script_count());
+    made[0] = description();
+    teardown(state);
+    setup(state);
+    apply_one_by_one();
+    made[1] = description();
+    teardown(state);
+    setup(state);
+    assert_ok(apply_these(df_schema_scripts, df_schema_scripts_count, &applied, &err), &err);
+    made[2] = description();
+    assert_true(strlen(made[0]) > 10000);
+    assert_string_equal(made[0], made[1]);
+    assert_string_equal(made[0], made[2]);
+    for (size_t i = 0; i < LEN(made); i++)
+        free(made[i]);
+}
+
+static void a_new_database_with_tables_of_others_keeps_them(void **state)
+{
+    (void)state;
+    run("CREATE TABLE Theirs (Id int NOT NULL)");
+    run("INSERT INTO Theirs (Id) VALUES (7)");
+    assert_int_equal(apply(), script_count());
+    assert_int_equal(scalar("SELECT COUNT(*) FROM Theirs WHERE Id = 7"), 1);
+    assert_int_equal(scalar("SELECT COUNT(*) FROM BatchLocks"), 1);
+    assert_int_equal(apply(), 0);
+}
+
+static void a_script_that_fails_leaves_a_new_database_empty(void **state)
+{
+    (void)state;
+    if (!is_made_at_once())
+        skip();
+    struct df_err err;
+    size_t applied = 77;
+    struct df_file files[] = {
+        record_script(),
+        script("500_good.sql", "CREATE TABLE Good (Id int);"),
+        script("510_bad.sql", "INSERT INTO Nowhere VALUES (1);\n"),
+    };
+
+    assert_int_not_equal(apply_these(files, LEN(files), &applied, &err), DF_OK);
+    assert_int_equal(applied, 77);
+    assert_non_null(strstr(err.detail, "510_bad.sql"));
+    assert_non_null(strcasestr(err.detail, "nowhere"));
+    assert_int_not_equal(try_run("DELETE FROM SchemaScripts"), DF_OK);
+    assert_int_not_equal(try_run("DELETE FROM Good"), DF_OK);
+    assert_int_equal(apply(), script_count());
+}
+
+/* How many scripts are recorded; -1 without a record. Waits until nobody applies scripts. */
+static int64_t recorded(void)
+{
+    struct df_err err = DF_ERR_INIT;
+    int64_t n = -1;
+
+    assert_ok(df_db_schema_lock(fx.db, &err), &err);
+    if (df_db_query_int(fx.db, adhoc("SELECT COUNT(*) FROM SchemaScripts"), DF_NO_PARAMS, &n,
+                        &err) != DF_OK)
+        n = -1;
+    df_db_schema_unlock(fx.db);
+    return n;
+}
+
+static void who_dies_while_he_makes_a_new_database_leaves_it_empty(void **state)
+{
+    (void)state;
+    if (!is_made_at_once())
+        skip();
+    int64_t found = -1;
+    /* Sooner or later one of them is faster than its death. */
+    for (unsigned delay_us = 0; found < 0 && delay_us < 20000000; delay_us += delay_us / 4 + 500) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            struct df_err err = DF_ERR_INIT;
+            struct df_db *db = NULL;
+            bool ok = df_db_open(&(struct df_db_options){.url = fx.test.url}, &db, &err) == DF_OK &&
+                      df_schema_apply(db, NULL, &err) == DF_OK;
+            _exit(ok ? 0 : 1);
+        }
+        (void)usleep(delay_us);
+        assert_int_equal(kill(child, SIGKILL), 0);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        found = recorded();
+        if (found < 0)
+            assert_int_not_equal(try_run("INSERT INTO BatchLocks (Id) VALUES (1)"), DF_OK);
+    }
+    assert_int_equal(found, script_count());
+    assert_int_equal(apply(), 0);
+}
+
 static void check_tells_what_is_missing(void **state)
 {
     (void)state;
@@ -163,6 +341,7 @@ static void a_script_that_fails_leaves_nothing_behind(void **state)
         script("510_bad.sql", "CREATE TABLE Bad (Id int);\nINSERT INTO Nowhere VALUES (1);\n"),
     };
 
+    assert_ok(apply_these(files, 1, NULL, &err), &err);
     assert_int_not_equal(apply_these(files, LEN(files), &applied, &err), DF_OK);
     assert_int_equal(applied, 77);
     assert_non_null(strstr(err.detail, "510_bad.sql"));
@@ -420,6 +599,10 @@ static const struct CMUnitTest tests[] = {
     T(applying_again_does_nothing),
     T(every_script_can_be_run_again),
     T(processes_that_start_together_apply_each_script_once),
+    T(all_at_once_is_what_one_by_one_is),
+    T(a_new_database_with_tables_of_others_keeps_them),
+    T(a_script_that_fails_leaves_a_new_database_empty),
+    T(who_dies_while_he_makes_a_new_database_leaves_it_empty),
     T(check_tells_what_is_missing),
     T(a_database_of_a_newer_server_is_left_alone),
     T(a_script_that_fails_leaves_nothing_behind),
