@@ -48,7 +48,7 @@ ifeq ($(BUILD),release)
 # C needs no tables to unwind the stack: 180 KB. Debuggers find theirs in .debug_frame, which strip takes away.
 CFLAGS   += -O2 -fno-asynchronous-unwind-tables
 # No path of this machine in the program: the same sources give the same bytes in whatever directory.
-CFLAGS   += -ffile-prefix-map=$(CURDIR)=.
+CFLAGS   += -ffile-prefix-map='$(subst ','\'',$(CURDIR))'=.
 CPPFLAGS += -D_FORTIFY_SOURCE=3
 # Every pointer in a table (queries, settings, routes) needs a relocation: packed, they take 2 KB instead of 140.
 LDFLAGS  += -Wl,-z,pack-relative-relocs
