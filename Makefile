@@ -313,16 +313,16 @@ coverage: ## line coverage of unit and black-box tests, as HTML under build/cove
 	$(PYTHON) tests/run.py --coverage
 
 install: all ## copy the binary, its man page, unit and completions to $(DESTDIR)$(PREFIX)
-	install -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/dataflow
-	install -D -m 0644 docs/dataflow.1 $(DESTDIR)$(PREFIX)/share/man/man1/dataflow.1
-	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
-	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' deploy/systemd/dataflow.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/dataflow.service
-	install -D -m 0644 deploy/systemd/dataflow.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/dataflow.conf
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
-	    $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	$(BIN) completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/dataflow
-	$(BIN) completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_dataflow
-	$(BIN) completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/dataflow.fish
+	install -D -m 0755 $(BIN) "$(DESTDIR)$(PREFIX)/bin/dataflow"
+	install -D -m 0644 docs/dataflow.1 "$(DESTDIR)$(PREFIX)/share/man/man1/dataflow.1"
+	install -d "$(DESTDIR)$(PREFIX)/lib/systemd/system"
+	sed 's|/usr/local/bin/|$(PREFIX)/bin/|' deploy/systemd/dataflow.service > "$(DESTDIR)$(PREFIX)/lib/systemd/system/dataflow.service"
+	install -D -m 0644 deploy/systemd/dataflow.sysusers "$(DESTDIR)$(PREFIX)/lib/sysusers.d/dataflow.conf"
+	install -d "$(DESTDIR)$(PREFIX)/share/bash-completion/completions" "$(DESTDIR)$(PREFIX)/share/zsh/site-functions" \
+	    "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d"
+	$(BIN) completion bash > "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/dataflow"
+	$(BIN) completion zsh > "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_dataflow"
+	$(BIN) completion fish > "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/dataflow.fish"
 
 deb: all ## the Debian packages: build/dist/dataflow_VERSION_ARCH.deb and one with its debug symbols
 	@tools/install-deps build package
