@@ -58,6 +58,7 @@ import time
 from pathlib import Path
 
 import pg
+import surroundings
 
 ROOT = Path(__file__).resolve().parents[1]
 BACKENDS = ("sqlite", "postgres", "sqlserver")
@@ -68,7 +69,6 @@ CORES = os.cpu_count() or 1
 PARTS = {"postgres": 4, "sqlite": 4, "none": 3, "sqlserver": 2}  # of the black-box tests
 FAILURE_LINES = 120  # of a failing command's output
 REPEATED = 40  # tests at most
-SCRATCH_BYTES = 12 << 30  # what it takes to keep temporary files in memory
 PR_SET_CHILD_SUBREAPER, CLONE_NEWNS, MS_PRIVATE_ALL = 36, 0x20000, 0x44000  # of Linux: MS_REC | MS_PRIVATE
 SHARED_PLACES = ("/tmp", "/var/tmp", "/dev/shm")
 DYING_SECONDS = 20  # what was left and ends by itself meanwhile, like a server that was told to, was not left
@@ -850,10 +850,11 @@ def main():
         parser.error(f"no suite {', '.join(sorted(unknown))}; --list names them")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _frame: stop(f"interrupted by {signal.Signals(number).name}"))
+    surroundings.settle()
     become_reaper()
     own_places = hide_shared_places()
     begun = time.monotonic()
-    with scratch_directory(own_places):
+    with scratch_directory():
         with test_postgres():
             if options.coverage:
                 shutil.rmtree(ROOT / "build/coverage/html", ignore_errors=True)
@@ -866,34 +867,24 @@ def main():
     return report(results, time.monotonic() - begun, options.times, left)
 
 
-def is_roomy():
-    """Whether memory has room for all temporary files. Tests make thousands of databases and remove them again, which on a
-    disk takes a sixth of the processors' time. What is killed is a process, never the machine: nothing is lost."""
-    with contextlib.suppress(OSError):
-        memory = os.statvfs("/dev/shm")
-        available = int(re.search(r"^MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text(encoding="ascii"), re.M)[1]) << 10
-        return min(memory.f_bavail * memory.f_frsize, available) >= SCRATCH_BYTES
-    return False
-
-
 def hide_shared_places():
     """Whether this run has its own, in memory, that end with its last process. Not if the tree or the folder that somebody
     chose for temporary files may lie in them. Threads come later: each would have to do it for itself."""
     hidden = tuple(place + "/" for place in SHARED_PLACES)
-    if os.geteuid() != 0 or os.environ.get("TMPDIR") or str(ROOT).startswith(hidden) or not is_roomy():
+    if os.geteuid() != 0 or os.environ.get("TMPDIR") or str(ROOT).startswith(hidden) or surroundings.scratch_place() != "/dev/shm":
         return False
     if libc.unshare(CLONE_NEWNS) != 0 or libc.mount(b"none", b"/", None, MS_PRIVATE_ALL, None) != 0:
         return False  # a container may forbid it
     for place in SHARED_PLACES:
-        if libc.mount(b"dataflow-run", place.encode(), b"tmpfs", 0, f"mode=1777,size={SCRATCH_BYTES}".encode()) != 0:
+        if libc.mount(b"dataflow-run", place.encode(), b"tmpfs", 0, f"mode=1777,size={surroundings.SCRATCH_BYTES}".encode()) != 0:
             sys.exit(f"{place} cannot be mounted: {os.strerror(ctypes.get_errno())}")
     return True
 
 
 @contextlib.contextmanager
-def scratch_directory(own_places):
+def scratch_directory():
     """Temporary files of all suites, so that those of killed ones are removed too."""
-    place = "/dev/shm" if not own_places and not os.environ.get("TMPDIR") and is_roomy() else None
+    place = os.environ.get("TMPDIR") or surroundings.scratch_place()
     with tempfile.TemporaryDirectory(prefix="dataflow-run-", dir=place, ignore_cleanup_errors=True) as scratch:
         os.chmod(scratch, 0o711)  # PostgreSQL runs as another user
         os.environ["TMPDIR"] = tempfile.tempdir = os.environ["DATAFLOW_TEST_TEMPLATES"] = scratch

@@ -25,8 +25,8 @@ export const demo = {};
 export const bare = {};
 export const gateway = {};
 
-// Settings of the machine's user would override the test's own.
-const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('DATAFLOW_')));
+// Settings of the machine's user would override the test's own; and what is printed is read in English.
+const env = { ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('DATAFLOW_'))), LC_ALL: 'C.UTF-8' };
 
 function start(name, args, ready) {
   return new Promise((done, fail) => {

@@ -29,6 +29,7 @@ import psycopg2
 import pytest
 
 import pg
+import surroundings
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,6 +41,7 @@ SCOPES = ["interface", "callback", "imports", "acks", "events", "integrations", 
 SANITIZER = re.compile(r"AddressSanitizer|LeakSanitizer|ThreadSanitizer|runtime error:|UndefinedBehaviorSanitizer")
 TIMEOUT = 60  # of anything that should take milliseconds, on a machine that has much else to do
 
+surroundings.settle()
 # Whatever proxy the machine's user has: everything that the tests ask for is on this machine.
 os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(
     filter(None, (os.environ.get("no_proxy") or os.environ.get("NO_PROXY"), "127.0.0.1,localhost")))
@@ -484,9 +486,8 @@ class FakeClock:
 
 
 def environment(**more):
-    """Without settings and language of the machine's user, which would override the tests' own."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith("DATAFLOW_")}
-    return env | {"LC_ALL": "C.UTF-8"} | more
+    """Without settings of the machine's user, which would override the tests' own."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("DATAFLOW_")} | more
 
 
 def run(*args, env=None, stdin=None, timeout=60, cwd=None, binary=BIN):

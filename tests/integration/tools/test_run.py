@@ -36,7 +36,7 @@ def suite(name, script, needs=(), limit=60):
 hang = '''sleep 600 & echo $! >> {pids}; setsid sleep 600 & echo $! >> {pids}; echo $$ >> {pids}
     echo "ok before"; echo $DATAFLOW_TEST_POSTGRES_URL > {there}.new; mv {there}.new {there}; sleep 600'''
 run.DYING_SECONDS = int(os.environ.get("DYING", run.DYING_SECONDS))
-run.SCRATCH_BYTES = int(os.environ.get("SCRATCH", run.SCRATCH_BYTES))
+run.surroundings.SCRATCH_BYTES = int(os.environ.get("SCRATCH", run.surroundings.SCRATCH_BYTES))
 run.AT_ONCE = {{run.TESTS: int(os.environ.get("LANES", "1")), run.WORK: 1}}
 run.SUITES = [suite("good", "echo ok one; echo ok two"), suite("bad", "echo ok three; echo not ok four; exit 1"), {more}]
 clock = time.monotonic
