@@ -94,7 +94,7 @@ def section(output, title):
 
 
 def test_a_run_to_the_end_counts_all_suites(start):
-    run = start('suite("after", "echo ok five", ("good",)), suite("skipping", "echo ok six \\# SKIP no server")')
+    run = start('suite("after", "echo ok five", ("good",)), suite("skipping", "echo ok six \\# SKIP no server")', env=NO_POSTGRES)
     output = run.end()
     assert (run.process.returncode, output.splitlines()[-1]) == (1, "4 passed, 1 failed, 1 skipped")
     assert section(output, "Failed") == ["four"] and section(output, "Skipped") == ["six: no server"]
