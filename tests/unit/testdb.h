@@ -17,6 +17,7 @@
 #ifndef DF_TESTS_TESTDB_H
 #define DF_TESTS_TESTDB_H
 
+#include "scratch.h"
 #include "store/db.h"
 
 #include <ftw.h>
@@ -138,7 +139,7 @@ static inline void testdb_init(struct testdb *t, enum df_dialect d)
     struct timespec now;
 
     *t = (struct testdb){.dialect = d};
-    (void)snprintf(t->dir, sizeof(t->dir), "/tmp/dataflow-test-XXXXXX");
+    (void)snprintf(t->dir, sizeof(t->dir), "%s/dataflow-test-XXXXXX", scratch_dir());
     assert_non_null(mkdtemp(t->dir));
     if (d == DF_SQLITE) {
         (void)snprintf(t->url, sizeof(t->url), "sqlite:%s/test.db", t->dir);

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/instance.h"
+#include "scratch.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ static char dir[64];
 static int setup(void **state)
 {
     (void)state;
-    (void)snprintf(dir, sizeof(dir), "/tmp/dataflow-test-XXXXXX");
+    (void)snprintf(dir, sizeof(dir), "%s/dataflow-test-XXXXXX", scratch_dir());
     return mkdtemp(dir) ? 0 : -1;
 }
 

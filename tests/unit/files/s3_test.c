@@ -13,6 +13,7 @@
 #include "files/crypt.h"
 #include "files/storage.h"
 #include "keys_from.h"
+#include "scratch.h"
 
 #include <curl/curl.h>
 #include <ftw.h>
@@ -87,7 +88,7 @@ static int start_server(void **state)
     char place[128];
     (void)state;
 
-    (void)snprintf(dir, sizeof(dir), "/tmp/df_s3_test.XXXXXX");
+    (void)snprintf(dir, sizeof(dir), "%s/df_s3_test.XXXXXX", scratch_dir());
     if (!mkdtemp(dir) || pipe(fds) != 0)
         return 1;
     (void)snprintf(place, sizeof(place), "%s/swift", dir);

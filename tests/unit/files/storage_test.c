@@ -9,6 +9,7 @@
 #include "files/storage.h"
 #include "keys/keys.h"
 #include "keys_from.h"
+#include "scratch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +42,7 @@ static int remove_one(const char *path, const struct stat *s, int type, struct F
 static int make_dir(void **state)
 {
     (void)state;
-    (void)snprintf(dir, sizeof(dir), "/tmp/df_storage_test.XXXXXX");
+    (void)snprintf(dir, sizeof(dir), "%s/df_storage_test.XXXXXX", scratch_dir());
     return mkdtemp(dir) ? 0 : 1;
 }
 

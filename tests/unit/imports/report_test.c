@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +41,7 @@ static char *make(enum df_report_format format, struct rows *r, size_t *ret_len)
     uint64_t size = 0;
     int fd = -1;
 
-    assert_int_equal(df_report_make(format, &source, "/tmp", &fd, &size, &err), DF_OK);
+    assert_int_equal(df_report_make(format, &source, scratch_dir(), &fd, &size, &err), DF_OK);
     char *text = df_malloc(size + 1);
     assert_int_equal(pread(fd, text, size, 0), (ssize_t)size);
     text[size] = '\0';
@@ -181,7 +182,7 @@ static void an_error_of_the_source_is_handed_on(void **state)
         uint64_t size = 7;
         int fd = -7;
         assert_int_equal(
-            df_report_make((enum df_report_format)format, &source, "/tmp", &fd, &size, &err),
+            df_report_make((enum df_report_format)format, &source, scratch_dir(), &fd, &size, &err),
             DF_E_DB_UNAVAILABLE);
         assert_int_equal(fd, -7);
         assert_int_equal(size, 7);

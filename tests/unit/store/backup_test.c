@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
+#include "scratch.h"
 #include "store/backup.h"
 #include "store/schema.h"
 
@@ -128,7 +129,7 @@ static void open_and_migrate(void)
 static int setup(void **state)
 {
     (void)state;
-    (void)snprintf(dir, sizeof(dir), "/tmp/backup_test.XXXXXX");
+    (void)snprintf(dir, sizeof(dir), "%s/backup_test.XXXXXX", scratch_dir());
     assert_non_null(mkdtemp(dir));
     (void)snprintf(url, sizeof(url), "sqlite:%s/live.db", dir);
     open_and_migrate();

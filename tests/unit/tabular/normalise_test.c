@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "memory.h"
+#include "scratch.h"
 #include "tabular/headers_map.h"
 #include "tabular/normalise.h"
 
@@ -192,8 +193,8 @@ struct seen_item {
 
 static struct df_normaliser *normaliser(const char *origin)
 {
-    return df_normaliser_new(
-        &(struct df_normalise_options){.origin_default = df_str_c(origin), .temp_dir = "/tmp"});
+    return df_normaliser_new(&(struct df_normalise_options){.origin_default = df_str_c(origin),
+                                                            .temp_dir = scratch_dir()});
 }
 
 static struct df_str verdict_text(struct seen_item item, char out[256])

@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "scratch.h"
 #include "tabular/seen.h"
 
 /* Any sequence of keys that repeats and looks random. */
@@ -51,7 +52,7 @@ static void test_in_memory(void **state)
 /* From the first keys on in the file, which grows many times. */
 static void test_in_the_file(void **state)
 {
-    struct df_seen *s = df_seen_new("/tmp", 1);
+    struct df_seen *s = df_seen_new(scratch_dir(), 1);
     (void)state;
 
     add_and_ask(s, 60000);
@@ -77,7 +78,7 @@ static void test_keys_in_one_place(void **state)
     (void)state;
 
     for (size_t m = 0; m < 2; m++) {
-        struct df_seen *s = df_seen_new("/tmp", memory[m]);
+        struct df_seen *s = df_seen_new(scratch_dir(), memory[m]);
         for (uint64_t i = 0; i < 1500; i++)
             expect(s, (struct df_hash128){UINT64_MAX, i}, false);
         for (uint64_t i = 0; i < 1500; i++)
