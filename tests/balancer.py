@@ -2,6 +2,7 @@
 
 import ctypes
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -42,6 +43,10 @@ def put(text, pattern, lines, flags=re.M):
 def haproxy_file(listen, replicas):
     text = (DEPLOY / "haproxy/haproxy.cfg").read_text(encoding="utf-8")
     text = put(text, r"^    bind :8080$", [f"    bind {listen}"])
+    # It ends when it may not have two files for each connection, and a few.
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files != resource.RLIM_INFINITY:
+        text = put(text, r"^    maxconn 4096$", [f"    maxconn {min(4096, files // 2 - 50)}"])
     return put(text, r"^    server api-\d+ api-\d+:8080$", [f"    server api-{n} {a}" for n, a in enumerate(replicas, 1)])
 
 

@@ -61,7 +61,7 @@ static void test_in_the_file(void **state)
 
 static void test_from_memory_to_the_file(void **state)
 {
-    struct df_seen *s = df_seen_new(NULL, 0);
+    struct df_seen *s = df_seen_new(scratch_dir(), 0);
     (void)state;
 
     for (uint64_t i = 0; i < 1000000; i++)

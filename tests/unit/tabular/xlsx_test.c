@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "scratch.h"
 #include "xlsx_fixture.h"
 
 #include <stdio.h>
@@ -16,7 +17,7 @@
 #define INLINE(text) "<c t=\"inlineStr\"><is><t>" text "</t></is></c>"
 #define HEADER       "<row>" INLINE("a") INLINE("b") INLINE("c") INLINE("d") "</row>"
 
-static const struct df_records_options no_options = {.temp_dir = "/tmp"};
+static struct df_records_options no_options; /* but a directory, set by main() */
 
 /* Every workbook is read in all ways, which must agree. */
 static const struct df_xlsx_tuning ways[] = {
@@ -689,7 +690,7 @@ static void every_limit_holds(void **state)
         {{.max_rows = 2}, "row 3 is past the last row of a sheet, 2"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct df_records_options opt = {.temp_dir = "/tmp", .limits = cases[i].limits};
+        struct df_records_options opt = {.temp_dir = scratch_dir(), .limits = cases[i].limits};
         expect_refused_with(book_make(&parts), &opt, DF_E_TOO_LARGE, cases[i].words);
     }
 }
@@ -698,7 +699,8 @@ static void every_limit_holds(void **state)
 static void rows_past_excels_last_are_refused(void **state)
 {
     (void)state;
-    const struct df_records_options any = {.temp_dir = "/tmp", .limits = {.max_rows = UINT64_MAX}};
+    const struct df_records_options any = {.temp_dir = scratch_dir(),
+                                           .limits = {.max_rows = UINT64_MAX}};
     static const char over[] = SHEET(HEADER "<row r=\"1048577\"><c t=\"str\"><v>x</v></c></row>");
 
     expect_sheet_refused(over, DF_E_TOO_LARGE, "row 1048577 is past the last row of a sheet");
@@ -863,6 +865,7 @@ static void the_content_decides(void **state)
 
 int main(void)
 {
+    no_options.temp_dir = scratch_dir();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cells_of_every_type),
         cmocka_unit_test(places_are_counted_when_not_given),
