@@ -233,7 +233,7 @@ $(UNIT): $(B)/tests/unit/runner.o $(filter-out $(UNIT_BIN:=.o),$(UNIT_OBJ)) $(LI
 	$(call Q,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(LDLIBS) $(UNIT_LIBS)
 
 $(UNIT_BIN): %: %.o $(LIB)
-	$(call Q,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS) $(UNIT_LIBS)
+	$(call Q,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(LDLIBS) $(UNIT_LIBS)
 
 # The reference that the JSON scanner is compared with.
 $(B)/tests/fuzz/fuzz_json: TEST_LIBS += -ljansson
