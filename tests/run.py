@@ -15,7 +15,8 @@ made.
 
 Each pass proves something that no other does. The black-box tests run on SQLite under the address sanitizer, with all
 rows of their tables; on PostgreSQL on the release build, with a few rows of each table, since its rows go through the
-same SQL; and a few rows under the thread sanitizer. Unit tests run under both sanitizers. --all has the other passes too.
+same SQL; and a few rows of the files that are marked `threads` under the thread sanitizer. Unit tests run under both
+sanitizers, and so do the inputs that fuzzing found under the first. --all has the other passes, and fuzzing itself.
 
 Every command has a time limit, and so has the whole run (--minutes). A command that reaches its limit is killed with
 everything that it started. A run that reaches its own, or gets SIGINT or SIGTERM, kills all of its commands, tells what
@@ -506,20 +507,35 @@ def parse_counts(output):
     return result
 
 
-def sdk(_options):
-    """Each SDK by itself; and both by one table of scenarios, against a server on each database."""
+def sdk(options):
+    """Each SDK by itself; and both by one table of scenarios, against a server on SQLite, or with --all on each database."""
     node = ["node", "--test", "--test-reporter=tap", *sorted(glob.glob(str(ROOT / "sdk/node/test/*.test.mjs")))]
-    scenarios = [pytest("../sdk/conformance", "release", f"--shard={shard}", timeout=900) for shard in (*BACKENDS, "none")]
+    scenarios = [pytest("../sdk/conformance", "release", f"--shard={shard}", timeout=900) for shard in (*(BACKENDS if options.all else ("sqlite",)), "none")]
     return [*scenarios, program("sdk/node", node, lambda done: parse_tap(done.output), 600),
             program("sdk/dotnet", [ROOT / "sdk/dotnet/test"], lambda done: parse_counts(done.output), 600)]
 
 
-def lint(_options):
+def lint(options):
     def run():
         # Generated headers and objects must stand for it; the release build has made them.
-        done = command([*POLITELY, ROOT / "tools/lint"], 2400, B="build/release", LINT="quick")
+        done = command([*POLITELY, ROOT / "tools/lint", *(["--remember"] if options.all else [])], 2400, B="build/release", LINT="quick")
         return judge(parse_tap(done.output), done, "lint", 2400)
     return [run]
+
+
+def clones(_options):
+    """`make run` and a suite in clones of four kinds, on the same build."""
+    return [pytest("clones", "release", timeout=5400)]
+
+
+def replay(kind):
+    """What fuzzing found once, and a little more, without libFuzzer."""
+    def jobs(_options):
+        program_path = ROOT / f"build/{kind}/replay"
+        targets = command([program_path, "--list"], 60).output.split()
+        return [program(target, [program_path, target, *sorted(glob.glob(str(ROOT / f"tests/fuzz/seeds/{target}/*")))],
+                        lambda done: parse_tap(done.output), 600, **SANITIZERS) for target in targets]
+    return jobs
 
 
 def fuzz(options):
@@ -538,10 +554,10 @@ WITH_SERVER = tuple(b for b in REACHABLE if b != "sqlite")
 SUITES = [
     ("build", (), WORK, build("release", "unit", "all")),
     ("black-box", ("build",), TESTS, black_box("release", shards=(*WITH_SERVER, "none"), few=("postgres",))),
-    ("build-asan", (), WORK, build("asan", "unit", "all")),
+    ("build-asan", (), WORK, build("asan", "unit", "replay", "all")),
     ("black-box-asan", ("build-asan",), TESTS, black_box("asan", "--no-tools", shards=("sqlite",))),
     ("build-tsan", (), WORK, build("tsan", "unit", "all")),
-    ("black-box-tsan", ("build-tsan",), TESTS, black_box("tsan", "--no-tools", "--rows=few", shards=("sqlite",))),
+    ("black-box-tsan", ("build-tsan",), TESTS, black_box("tsan", "--threads", "--no-tools", "--rows=few", shards=("sqlite",))),
     ("crash", ("build",), TESTS, crash("release", 50, BACKENDS)),
     ("browser", ("build",), TESTS, browser),
     ("build-upgrade", (), WORK, build_release_before),
@@ -553,16 +569,19 @@ SUITES = [
     ("unit-asan", ("build-asan",), TESTS, unit("asan")),
     ("unit-tsan", ("build-tsan",), TESTS, unit("tsan")),
     ("packages", ("build",), WORK, packages),
-    ("build-fuzz", (), WORK, build("fuzz", "fuzz-bin", how=POLITELY)),
+    ("replay", ("build-asan",), TESTS, replay("asan")),
     ("lint", ("build",), WORK, lint),
-    ("fuzz", ("build-fuzz",), WORK, fuzz),
 ]
 # With --all only.
 MORE = [
     ("black-box-sqlite", ("build",), TESTS, black_box("release", shards=("sqlite",))),
+    ("black-box-tsan-rest", ("build-tsan",), TESTS, black_box("tsan", "--no-threads", "--no-tools", "--rows=few", shards=("sqlite",))),
     ("black-box-asan-rest", ("build-asan",), TESTS, black_box("asan", "--no-tools", "--rows=some", shards=(*WITH_SERVER, "none"))),
     ("unit", ("build",), TESTS, unit("release")),
     ("hostile", ("build",), TESTS, hostile("release")),
+    ("clones", ("build",), WORK, clones),
+    ("build-fuzz", (), WORK, build("fuzz", "fuzz-bin", how=POLITELY)),
+    ("fuzz", ("build-fuzz",), WORK, fuzz),
 ]
 # Nobody waits for them, so their commands may take as long as the run.
 SOAK_MINUTES = 240

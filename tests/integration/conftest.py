@@ -14,12 +14,15 @@ def pytest_addoption(parser):
                      help="only the tests on one back end, or (none) only those without one")
     parser.addoption("--rows", choices=("few", "some", "all"), default="all",
                      help="few: of every table the first row, the middle and the last; some: every fourth as well")
+    parser.addoption("--threads", action="store_true", help="only the files that are marked `threads`")
+    parser.addoption("--no-threads", action="store_true", help="only the other ones")
     parser.addoption("--no-tools", action="store_true", help="without the tests that tell nothing more in this build than in another")
     parser.addoption("--part", default="1/1", metavar="N/OF", help="1/2: half of the files, with about half of the tests")
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "tools: of the project's tools and pages, or of the release build alone")
+    config.addinivalue_line("markers", "threads: the server's threads meet in ways that no other file's tests have")
 
 
 def pytest_make_parametrize_id(val, argname):
@@ -59,6 +62,9 @@ def pytest_collection_modifyitems(config, items):
     kept = [item for item in items if not shard or _backend_of(item) == shard]
     if config.getoption("--no-tools"):
         kept = [item for item in kept if not item.get_closest_marker("tools")]
+    for option, wanted in (("--threads", True), ("--no-threads", False)):
+        if config.getoption(option):
+            kept = [item for item in kept if bool(item.get_closest_marker("threads")) == wanted]
     if rows != "all":
         chosen = _chosen_rows(kept, rows)
         kept = [item for item in kept if id(item) in chosen]

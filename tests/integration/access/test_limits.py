@@ -15,6 +15,8 @@ from harness import FakeClock, Server, wait_for
 from test_imports_receive import LEADS, Slow, multipart, upload
 from test_openapi import DOCUMENT, check
 
+pytestmark = pytest.mark.threads
+
 POLICY = re.compile(r'"default";q=(\d+);w=60')
 LEFT = re.compile(r'"default";r=(\d+);t=(\d+)')
 

@@ -9,6 +9,8 @@ from harness import Http, wait_for
 from test_openapi import DOCUMENT, check
 from test_sandbox import Sandbox
 
+pytestmark = pytest.mark.threads
+
 ROUTING_KEY = "R0UT1NGKEY0FTHETESTS0000000000000"
 TEAMS_SECRET = "signature-in-the-url-of-teams"
 PT = {"Accept-Language": "pt-BR"}

@@ -20,6 +20,8 @@ from harness import BIN, SANITIZER, TIMEOUT, Backend, Server, environment, read_
 
 import pg
 
+pytestmark = pytest.mark.threads
+
 
 def half_post(server, body):
     """A request whose body is not complete yet."""

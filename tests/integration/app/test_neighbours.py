@@ -14,6 +14,8 @@ from test_imports_receive import execute
 from test_interface_tickets import flat
 from test_sandbox import Sandbox
 
+pytestmark = pytest.mark.threads
+
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 HANG_MS = 44000  # shorter than a lease allows, longer than any of this takes
 

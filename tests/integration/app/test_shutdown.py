@@ -17,10 +17,13 @@ import threading
 import time
 import uuid
 
+import pytest
 from harness import ADMIN_KEY, TIMEOUT, Backend
 from outboxes import Outbox
 from test_imports_receive import LEADS, multipart
 from test_interface_tickets import flat
+
+pytestmark = pytest.mark.threads
 
 ROUNDS = int(os.environ.get("DATAFLOW_STORM_ROUNDS", "6"))
 SEED = os.environ.get("DATAFLOW_STORM_SEED")

@@ -19,6 +19,8 @@ from test_imports_read import Rows
 from test_imports_receive import schedule_all, storage, taken, upload  # noqa: F401 (a fixture)
 from test_subjects import phone
 
+pytestmark = pytest.mark.threads
+
 
 def rows(file, sql):
     with contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:

@@ -8,6 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from harness import wait_for
 
+pytestmark = pytest.mark.threads
+
 POISON = "POISON"
 DOCUMENTS = 40
 STARTS = 20  # more than it takes

@@ -22,6 +22,8 @@ from test_imports_process import (  # noqa: F401 (fixtures)
 )
 from tls import Authority
 
+pytestmark = pytest.mark.threads
+
 LEASE = 3
 
 

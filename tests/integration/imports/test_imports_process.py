@@ -24,6 +24,8 @@ from test_lifecycle import half_post
 from test_imports_receive import XLSX, execute, policy, schedule_all, storage, taken, upload  # noqa: F401 (a fixture)
 from test_sandbox import Sandbox
 
+pytestmark = pytest.mark.threads
+
 API_KEY = "omniflow-key-of-the-tests"
 ENDS = ("Completed", "CompletedWithErrors", "Failed")
 PATH = "/api/leads/import"

@@ -17,6 +17,8 @@ from test_imports_process import configuration, leads, make_peer, send, state, w
 from test_imports_receive import execute
 from test_relay import Kafka, on_postgres, on_sqlite
 
+pytestmark = pytest.mark.threads
+
 BLIND = {"poll_ms": 60000, "queue_backstop_seconds": 3600}
 EAGER = {"poll_ms": 50, "queue_backstop_seconds": 3600}
 HOSTILE = [b"", b"hello", b"\x00\xff\xfe", b"{}", str(uuid.uuid4()).encode() + b"x", b"x" * 257, b"y" * 200_000]

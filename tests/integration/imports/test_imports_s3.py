@@ -18,6 +18,8 @@ from test_imports_process import (configuration, figures, leads, make_peer, stat
 from test_imports_receive import (CSV, LEADS, MB, XLSX, directories, execute, log_of, multipart, policy, row,  # noqa: F401
                                   storage, taken, upload, upload_json)
 
+pytestmark = pytest.mark.threads
+
 PART = 5 * MB
 
 

@@ -29,6 +29,8 @@ from test_imports_process import (  # noqa: F401 (fixtures)
 )
 from test_imports_receive import execute, taken, upload
 
+pytestmark = pytest.mark.threads
+
 # Each chunk takes as long as makes a batch of 4000 records last for two turns at least.
 LONG = 4000
 

@@ -13,6 +13,8 @@ from harness import Backend, Http, Server, wait_for
 from test_openapi import DOCUMENT, check
 from test_sandbox import Sandbox
 
+pytestmark = pytest.mark.threads
+
 API_KEY = "payment-key-of-the-tests"
 TOKEN = "token-of-set-headers"
 LENIENT = {"window": 10000, "min_calls": 10000}  # its breaker never opens

@@ -6,6 +6,8 @@ import datetime
 import pytest
 from harness import wait_for
 
+pytestmark = pytest.mark.threads
+
 FAST = {"retry_base_ms": 5, "retry_cap_ms": 10, "lease_ms": 1000, "timeout_ms": 500}
 WRONG = {"phaseCode": 6, "weights": {"gross": 1, "tare": 2, "net": 3}}
 

@@ -9,6 +9,8 @@ import threading
 import pytest
 from harness import wait_for
 
+pytestmark = pytest.mark.threads
+
 
 class Gateway:
     """Answers each path as told."""

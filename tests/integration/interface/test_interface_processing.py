@@ -3,6 +3,8 @@
 import pytest
 from harness import wait_for
 
+pytestmark = pytest.mark.threads
+
 FAST = {"max_attempts": 3, "retry_base_ms": 5, "retry_cap_ms": 10, "lease_ms": 1000, "timeout_ms": 500}
 
 

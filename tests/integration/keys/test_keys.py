@@ -12,6 +12,8 @@ from test_imports_process import configuration, leads, make_peer, send, wait_end
 from test_openapi import DOCUMENT, check
 from test_webhooks_api import hooks_of, receiver, secret_columns  # noqa: F401 (fixtures)
 
+pytestmark = pytest.mark.threads
+
 SCHEMAS = DOCUMENT["components"]["schemas"]
 OTHER = "cd" * 32
 PRIVATE = {"delivery": {"allow_private_targets": "on"}, "webhooks": {"retry_delays_ms": "50,100,200,400,800,1600"},

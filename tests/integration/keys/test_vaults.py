@@ -10,6 +10,8 @@ from harness import FakeClock, run, wait_for, write_config
 from tls import Authority, server_context
 from vault_server import Azure, Vault
 
+pytestmark = pytest.mark.threads
+
 PUBLIC = "https://93.184.216.34/hooks"  # nothing is ever sent there
 KEY = "7e" * 32
 

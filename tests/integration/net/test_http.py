@@ -11,6 +11,8 @@ import uuid
 import pytest
 from harness import ADMIN_KEY, TIMEOUT, check_problem, read_responses, wait_for
 
+pytestmark = pytest.mark.threads
+
 TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 
 

@@ -21,6 +21,8 @@ import tls
 from harness import ADMIN_KEY, TIMEOUT, Backend, Server, postgres_execute, run, wait_for
 from test_webhooks_targets import RESOLVER, given_up
 
+pytestmark = pytest.mark.threads
+
 UNKNOWN, OTHER_HOST = "from an unknown authority", "for another host name"
 
 

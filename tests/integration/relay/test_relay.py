@@ -30,6 +30,8 @@ from test_sandbox import Sandbox
 import pg
 import rabbit
 
+pytestmark = pytest.mark.threads
+
 on_postgres = pytest.mark.parametrize("backend_name", ["postgres"], indirect=True)
 on_sqlite = pytest.mark.parametrize("backend_name", ["sqlite"], indirect=True)
 # One that nothing in a test opens, where it is not what the test is about.

@@ -8,6 +8,8 @@ from outboxes import Outbox, RelayProcess
 from test_openapi import DOCUMENT, check
 from test_sandbox import Sandbox
 
+pytestmark = pytest.mark.threads
+
 QUICK = {"breaker": {"window": 10, "min_calls": 5, "open_ms": 150}}
 
 

@@ -12,6 +12,8 @@ from test_interface_counterparties import flat as counterparty
 from test_interface_tickets import flat as ticket
 from test_openapi import DOCUMENT, check
 
+pytestmark = pytest.mark.threads
+
 SCHEMAS = DOCUMENT["components"]["schemas"]
 PEER = "http://127.0.0.1:9"
 CONFIG = {"gateway": {"functional_ack_url": f"{PEER}/ack", "ticket_return_url": f"{PEER}/return", "api_key": "k"},

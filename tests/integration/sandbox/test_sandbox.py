@@ -11,6 +11,8 @@ import time
 import pytest
 from harness import BIN, SANITIZER, Http, environment
 
+pytestmark = pytest.mark.threads
+
 
 class Sandbox:
     def __init__(self, directory, *args):

@@ -11,6 +11,8 @@ from test_interface_tickets import flat
 from test_openapi import DOCUMENT, check
 from test_sandbox import Sandbox
 
+pytestmark = pytest.mark.threads
+
 SCHEMAS = DOCUMENT["components"]["schemas"]
 DELIVERIES = ("ticket-gateway", "ticket-return", "functional-ack")
 

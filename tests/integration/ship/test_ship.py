@@ -8,6 +8,8 @@ import pytest
 from harness import TIMEOUT, run, wait_for
 from log_targets import Elastic, Loki, Otlp, Refuse, basic
 
+pytestmark = pytest.mark.threads
+
 TARGETS = [Loki, Elastic, Otlp]
 
 

@@ -21,6 +21,8 @@ from test_imports_receive import upload
 
 import pg
 
+pytestmark = pytest.mark.threads
+
 TICKET = {"businessEntity": "TCK", "companyCode": "0050", "branchCode": "1", "destinationCode": "D7", "phaseCode": 15,
           "shipmentEvent": "RCD", "functionalAckIsRequired": True, "targetApplicationCode": "ASB"}
 

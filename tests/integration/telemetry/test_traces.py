@@ -14,6 +14,8 @@ from test_interface_processing import ticket
 
 from collector import Collector, check_tree, free_port
 
+pytestmark = pytest.mark.threads
+
 INTERNAL, SERVER, CLIENT, PRODUCER = 1, 2, 3, 4
 FAST = {"retry_base_ms": 5, "retry_cap_ms": 20, "lease_ms": 1000, "timeout_ms": 1000, "allow_private_targets": "on"}
 

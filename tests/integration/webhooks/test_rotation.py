@@ -13,6 +13,8 @@ import pytest
 from harness import ADMIN_KEY, ROOT, FakeClock, wait_for
 from test_openapi import DOCUMENT, check
 
+pytestmark = pytest.mark.threads
+
 SCHEMAS = DOCUMENT["components"]["schemas"]
 
 

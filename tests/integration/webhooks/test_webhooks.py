@@ -13,6 +13,8 @@ from test_imports_receive import execute, policy, taken, upload
 from test_interface_tickets import flat
 from test_sandbox import Sandbox
 
+pytestmark = pytest.mark.threads
+
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 BATCH_MEMBERS = ["event", "clientId", "batchId", "status", "metrics", "signature"]
 TICKET_MEMBERS = ["event", "clientId", "businessDocId", "businessEntity", "phaseCode", "status", "error", "processedAt",
