@@ -385,8 +385,9 @@ static enum df_code apply_locked(struct plan *p, struct df_db *db, size_t *ret_a
     return code;
 }
 
-static enum df_code apply(struct df_db *db, const struct df_file *files, size_t count,
-                          const struct df_file *joined, size_t *ret_applied, struct df_err *err)
+enum df_code df_schema_apply_files(struct df_db *db, const struct df_file *files, size_t count,
+                                   const struct df_file *joined, size_t *ret_applied,
+                                   struct df_err *err)
 {
     struct plan plan;
     size_t applied = 0;
@@ -421,12 +422,6 @@ out:
     return code;
 }
 
-enum df_code df_schema_apply_files(struct df_db *db, const struct df_file *files, size_t count,
-                                   size_t *ret_applied, struct df_err *err)
-{
-    return apply(db, files, count, NULL, ret_applied, err);
-}
-
 /* The joined scripts of a dialect; NULL where they are run as they are. */
 static const struct df_file *joined_scripts(enum df_dialect d)
 {
@@ -442,8 +437,8 @@ static const struct df_file *joined_scripts(enum df_dialect d)
 
 enum df_code df_schema_apply(struct df_db *db, size_t *ret_applied, struct df_err *err)
 {
-    return apply(db, df_schema_scripts, df_schema_scripts_count, joined_scripts(df_db_dialect(db)),
-                 ret_applied, err);
+    return df_schema_apply_files(db, df_schema_scripts, df_schema_scripts_count,
+                                 joined_scripts(df_db_dialect(db)), ret_applied, err);
 }
 
 enum df_code df_schema_check(struct df_db *db, struct df_err *err)

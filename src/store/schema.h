@@ -30,9 +30,11 @@
 enum df_code df_schema_apply(struct df_db *db, size_t *ret_applied,
                              struct df_err *err) DF_MUST_CHECK;
 
-/* The same with other scripts than the embedded ones, in the order of their names. */
+/* The same with other scripts than the embedded ones, in the order of their names. joined (may be
+ * NULL) makes of an empty database what they do. */
 enum df_code df_schema_apply_files(struct df_db *db, const struct df_file *files, size_t count,
-                                   size_t *ret_applied, struct df_err *err) DF_MUST_CHECK;
+                                   const struct df_file *joined, size_t *ret_applied,
+                                   struct df_err *err) DF_MUST_CHECK;
 
 /* DF_OK when every embedded script is recorded with its checksum; else DF_E_SCHEMA and the
  * reason. */

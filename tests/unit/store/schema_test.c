@@ -22,7 +22,7 @@ static enum df_code apply_these(const struct df_file *files, size_t count, size_
                                 struct df_err *err)
 {
     *err = DF_ERR_INIT;
-    return df_schema_apply_files(fx.db, files, count, ret_applied, err);
+    return df_schema_apply_files(fx.db, files, count, NULL, ret_applied, err);
 }
 
 /* A script of the database under test, compressed as the build does it. */
