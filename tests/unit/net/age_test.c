@@ -10,11 +10,11 @@
 
 #include <cmocka.h>
 
+#include "called.h"
 #include "certificate.h"
 #include "net/http.h"
 #include "net/security.h"
 #include "net/sockets.h"
-#include "peer.h"
 #include "port.h"
 
 #include <fcntl.h>

@@ -7,13 +7,13 @@
 
 #include "base/mem.h"
 #include "base/metrics.h"
+#include "called.h"
 #include "certificate.h"
 #include "fake_clock.h"
 #include "net/client.h"
 #include "net/http.h"
 #include "net/security.h"
 #include "net/url.h"
-#include "peer.h"
 #include "port.h"
 
 #include <arpa/inet.h>

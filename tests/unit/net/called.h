@@ -2,8 +2,8 @@
  * A peer for tests of the HTTP client, and calls to it. The peer has a thread for each connection
  * and behaves as the path of a request says, well or badly.
  */
-#ifndef DF_TEST_NET_PEER_H
-#define DF_TEST_NET_PEER_H
+#ifndef DF_TEST_NET_CALLED_H
+#define DF_TEST_NET_CALLED_H
 
 #include <setjmp.h>
 #include <stdarg.h>
