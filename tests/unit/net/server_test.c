@@ -709,8 +709,8 @@ static void no_handler_is_called_once_the_gate_is_shut(void **state)
     }
     while (df_http_active(s) < COUNT(rows))
         usleep(1000);
-    df_http_shut(s);
     int before = ended;
+    df_http_shut(s);
     for (size_t i = 0; i < COUNT(rows); i++) {
         (void)try_send(&p[i], rows[i].after, strlen(rows[i].after));
         struct reply r = listen_to(&p[i], false);
