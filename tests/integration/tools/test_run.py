@@ -303,11 +303,10 @@ touch {seen}; printf '[  FAILED  ] b\\n'; {end}"""
 
 @pytest.mark.parametrize("end, passed", [("exit 1", True), ("kill -SEGV $$", False), ("echo 'x.c:1: runtime error: overflow'; exit 1", False)])
 def test_a_unit_program_is_run_again_as_a_whole(start, tmp_path, end, passed):
-    program = tmp_path / "some" / "thing_test"
-    program.parent.mkdir()
+    program = tmp_path / "unit"
     program.write_text("#!/bin/sh\n" + UNIT.format(seen=tmp_path / "seen", end=end), encoding="ascii")
     program.chmod(0o755)
-    run = start(f'("unit", (), run.TESTS, lambda _options: [run.unit_program({str(program)!r}, 60)])', env=NO_POSTGRES)
+    run = start(f'("unit", (), run.TESTS, lambda _options: [run.unit_file({str(program)!r}, "some/thing", 60)])', env=NO_POSTGRES)
     output = run.end()
     assert section(output, "Passed only when run again") == (["some/thing: b"] if passed else [])
     assert output.splitlines()[-1] == ("5 passed, 1 failed" if passed else "4 passed, 2 failed")
