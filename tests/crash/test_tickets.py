@@ -293,14 +293,15 @@ def sends_by_key(requests):
 
 def match(attempts, sends):
     """The recorded attempt of each send, or None: the one during which it arrived, within the precision of the
-    clocks. A request that timed out here may have been read there later."""
+    clocks; of two in the same millisecond the one with the send's status. A request that timed out here may have been
+    read there later."""
     left = list(attempts)
     found = []
     for send in sends:
         at = send[0].at
-        fitting = ((max(0, a.start - at, at - a.end), a.start, a) for a in left
+        fitting = ((max(0, a.start - at, at - a.end), a.status != send[-1].status, a.start, a.number, a) for a in left
                    if a.start - CLOCK_MS <= at and (a.status is None or at <= a.end + STALL_MS))
-        attempt = min(fitting, default=(None, None, None))[2]
+        attempt = min(fitting, default=(None,))[-1]
         found.append(attempt)
         if attempt:
             left.remove(attempt)

@@ -20,11 +20,6 @@ def pytest_addoption(parser):
     parser.addoption("--part", default="1/1", metavar="N/OF", help="1/2: half of the files, with about half of the tests")
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "tools: of the project's tools and pages, or of the release build alone")
-    config.addinivalue_line("markers", "threads: the server's threads meet in ways that no other file's tests have")
-
-
 def pytest_make_parametrize_id(val, argname):
     """A workbook is no name: it has the time in it, and the test could not be run again by its name."""
     return argname if isinstance(val, bytes) and len(val) > 60 else None
