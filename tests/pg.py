@@ -121,6 +121,8 @@ class Postgres:
             self.process = subprocess.Popen(
                 [f"{bin_dir()}/postgres", "-D", self.data, "-p", str(self.port), "-k", self.dir,
                  "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=300", "-c", "shared_buffers=64MB",
+                 # In the folder of the data, and not in /dev/shm, where a killed server leaves it.
+                 "-c", "dynamic_shared_memory_type=mmap",
                  # The machine will not lose its power, and a killed server loses nothing without them.
                  "-c", "fsync=off", "-c", "full_page_writes=off",
                  *(part for key, value in self.settings.items() for part in ("-c", f"{key}={value}"))],

@@ -882,7 +882,8 @@ def main():
                 coverage_report()
         left = end_adopted()
     if own_places:
-        left += [f"outside the run's folder: {place}/{name}" for place in SHARED_PLACES for name in os.listdir(place)]
+        left += [f"outside the run's folder: {place}/{name}" for place in SHARED_PLACES for name in os.listdir(place)
+                 if not name.startswith("hsperfdata_")]  # every Java has it there, whatever its folder for temporary files
     return report(results, time.monotonic() - begun, options.times, left)
 
 

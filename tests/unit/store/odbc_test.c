@@ -14,8 +14,10 @@
 #include "testdb.h"
 
 #include <arpa/inet.h>
+#include <glob.h>
 #include <libpq-fe.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 static const struct odbc_flavour postgres = {
     .settings = "SET lock_timeout = %lld; SELECT 1, 0",
@@ -795,6 +797,19 @@ static void the_schema_lock_has_one_holder(void **state)
     assert_ok(df_db_ping(db, &err), &err);
 }
 
+/* psqlodbc keeps one for each process, whether it was asked for or not. */
+static void remove_log_of_the_driver(void)
+{
+    char pattern[64];
+    glob_t found;
+
+    (void)snprintf(pattern, sizeof(pattern), "/tmp/psqlodbc_*[!0-9]%d.log", (int)getpid());
+    if (glob(pattern, 0, NULL, &found) == 0)
+        for (size_t i = 0; i < found.gl_pathc; i++)
+            (void)unlink(found.gl_pathv[i]);
+    globfree(&found);
+}
+
 int main(void)
 {
 #define WITH_DB(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -829,5 +844,6 @@ int main(void)
         failed += cmocka_run_group_tests_name("odbc on postgres", tests, NULL, NULL);
     else
         (void)printf("SKIP odbc on postgres: DATAFLOW_TEST_POSTGRES_URL is not set\n");
+    remove_log_of_the_driver();
     return failed;
 }
