@@ -75,6 +75,9 @@ use = egg:swift#slo
 use = egg:swift#proxy
 allow_account_management = true
 account_autocreate = true
+# Of its own parts, which all are this process: by default half a second, which a busy machine may take.
+conn_timeout = 30
+node_timeout = 60
 """
 
 
