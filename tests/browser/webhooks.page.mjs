@@ -100,8 +100,8 @@ for (const as of ['client', 'admin']) {
     await accessible(page, 'a secret that was fetched');
     await stored(page);
     await eventually('it to be gone from the page', async () => !(await page.content()).includes(made.secret));
+    await page.finish(); // and looks no more
     await own(`clients/${gateway.clientId}/webhooks/${made.id}`, { method: 'DELETE' });
-    await page.finish();
   });
 }
 

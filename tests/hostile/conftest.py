@@ -10,6 +10,5 @@ _shared = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_shared)
 
 pytest_addoption = _shared.pytest_addoption
-pytest_configure = _shared.pytest_configure
 pytest_collection_modifyitems = _shared.pytest_collection_modifyitems
 pytest_runtest_protocol = _shared.pytest_runtest_protocol
