@@ -140,8 +140,8 @@ test('what was given up is shown with its reason, in a file too, and replayed', 
   await page.keyboard.press('Enter');
   await page.locator('#webhooks-of').click();
   await page.locator(`tr[data-key="${made.id}"]`).waitFor();
-  await own(`clients/${gateway.clientId}/webhooks/${made.id}`, { method: 'DELETE' });
   await page.finish();
+  await own(`clients/${gateway.clientId}/webhooks/${made.id}`, { method: 'DELETE' });
 });
 
 for (const language of ['en', 'pt']) test(`a failure that nobody wants any more is dismissed: ${language}`, LIMIT, async () => {
@@ -156,6 +156,6 @@ for (const language of ['en', 'pt']) test(`a failure that nobody wants any more 
   await page.locator('#messages', { hasText: say('wh.dismissDone') }).waitFor();
   await eventually('no button for it', async () => (await row.getByRole('button').count()) === 0);
   await heal(target);
-  await own(`clients/${gateway.clientId}/webhooks/${made.id}`, { method: 'DELETE' });
   await page.finish();
+  await own(`clients/${gateway.clientId}/webhooks/${made.id}`, { method: 'DELETE' });
 });
