@@ -223,6 +223,7 @@ class Postgres(Member):
             "full_page_writes": "off", "wal_level": "replica", "hot_standby": "on", "wal_keep_size": "256MB",
             "tcp_keepalives_idle": 5, "tcp_keepalives_interval": 2, "tcp_keepalives_count": 3, "tcp_user_timeout": 10000,
             "wal_sender_timeout": 5000, "wal_receiver_timeout": 5000,
+            "dynamic_shared_memory_type": "mmap",  # in /dev/shm a killed server leaves it
         }
         options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
         return [*self.as_user, f"{pg.bin_dir()}/postgres", "-D", self.data, "-p", self.port, "-k", self.directory, *options]
