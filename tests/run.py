@@ -74,7 +74,7 @@ PR_SET_CHILD_SUBREAPER, CLONE_NEWNS, MS_PRIVATE_ALL = 36, 0x20000, 0x44000  # of
 SHARED_PLACES = ("/tmp", "/var/tmp", "/dev/shm")
 DYING_SECONDS = 20  # what was left and ends by itself meanwhile, like a server that was told to, was not left
 LONGEST = 12  # files of tests that the report names
-# The aim is 25 minutes, with what a new machine installs before. The run is cut off much later, because a busy machine
+# The aim is a quarter of an hour, with what a new machine installs before. The run is cut off much later, because a busy machine
 # is no reason to fail; on SQL Server it takes its time.
 MINUTES = 85 if "sqlserver" not in REACHABLE else 90
 SUPPRESSIONS = ROOT / "tests" / "tsan.supp"
