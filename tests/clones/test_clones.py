@@ -22,7 +22,7 @@ from harness import ROOT, wait_for
 SUITE = "unit"
 START_SECONDS = 120
 SUITE_SECONDS = 1200  # a minute on an idle machine
-BUILT = ("release", "dataflow")
+BUILT = ("gen", "release", "dataflow")
 USERS_PATH = "/usr/local/bin:/usr/bin:/bin"
 ROOTS_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MISSING = "zlib1g-dev"
